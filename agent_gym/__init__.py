@@ -1,0 +1,1 @@
+"""Multi-turn text environments for LLM agents behind one Gymnasium API."""

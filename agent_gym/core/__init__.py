@@ -1,0 +1,1 @@
+"""What every environment shares; nothing here knows a particular one."""

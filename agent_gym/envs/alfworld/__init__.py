@@ -1,0 +1,1 @@
+"""ALFWorld: household tasks in text, with the stock engine's exact semantics."""

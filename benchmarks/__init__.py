@@ -1,0 +1,1 @@
+"""Agents, evaluation, statistics and speed measurements."""

@@ -1,0 +1,1 @@
+"""Agents that can be evaluated."""

@@ -1,0 +1,1 @@
+"""The reference trainer: SAMPO and the policy-gradient design space around it."""

@@ -1,0 +1,1 @@
+"""Ways to turn prompt ids into reply ids."""
