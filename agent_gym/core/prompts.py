@@ -1,0 +1,215 @@
+"""From an observation and its info to a prompt made of named segments.
+
+A template is a Jinja file with one block per segment (`instructions`, `goal`, `history`, `observation`,
+`actions`, `format`) and optionally a block `separator`, the text between segments. Segments are rendered one by one and joined, so a prompt can be shown again with some of
+them blanked (`Prompt.masked`), which STAPO (arXiv 2607.04963) needs to see what the goal and the history
+contribute.
+
+Two contexts: in `window` every turn is a fresh prompt built from the goal, the last `history_length` exchanges
+and the current observation; in `full` the episode is one growing conversation whose first user message is the
+whole prompt and whose later ones hold only what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from agent_gym.core.errors import ConfigError
+
+
+class Segment(StrEnum):
+    """Named parts of a prompt, in the order in which they are shown."""
+
+    INSTRUCTIONS = "instructions"
+    GOAL = "goal"
+    HISTORY = "history"
+    OBSERVATION = "observation"
+    ACTIONS = "actions"
+    FORMAT = "format"
+
+
+class ContextMode(StrEnum):
+    """How much of the episode a prompt holds."""
+
+    WINDOW = "window"
+    FULL = "full"
+
+
+Message = dict[str, str]
+_SEPARATOR = "separator"  # optional block: what stands between segments
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One earlier turn as the history shows it: what was seen and what was done."""
+
+    observation: str
+    action: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt.
+
+    Attributes:
+        segments: Segment -> text; empty segments are left out when joined.
+        separator: Text between segments.
+    """
+
+    segments: Mapping[Segment, str]
+    separator: str = "\n\n"
+
+    def text(self) -> str:
+        """Return the prompt as one string."""
+        parts = (self.segments.get(segment, "") for segment in Segment)
+        return self.separator.join(part for part in parts if part)
+
+    def messages(self) -> list[Message]:
+        """Return the prompt as chat messages (one user message)."""
+        return [{"role": "user", "content": self.text()}]
+
+    def masked(self, names: Iterable[str]) -> Prompt:
+        """Return the same prompt with the named segments blanked.
+
+        Raises:
+            ConfigError: A name is not a segment.
+        """
+        blank = set()
+        for name in names:
+            try:
+                blank.add(Segment(name))
+            except ValueError:
+                allowed = [segment.value for segment in Segment]
+                raise ConfigError(f"no prompt segment {name!r}; known: {allowed}") from None
+        return replace(self, segments={k: "" if k in blank else v for k, v in self.segments.items()})
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """A Jinja template with a block for each segment.
+
+    Attributes:
+        source: Text of the template.
+        name: Where it came from, for messages.
+    """
+
+    source: str
+    name: str = "<template>"
+    _blocks: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> PromptTemplate:
+        """Read a template file.
+
+        Raises:
+            ConfigError: There is no such file; the message lists the templates beside it.
+        """
+        path = Path(path)
+        if not path.is_file():
+            beside = sorted(p.stem for p in path.parent.glob("*.j2")) if path.parent.is_dir() else []
+            raise ConfigError(f"no prompt template at {path}; templates in that folder: {beside}")
+        return cls(path.read_text(encoding="utf-8"), str(path))
+
+    def render(self, context: Mapping[str, Any]) -> Prompt:
+        """Render every segment.
+
+        Raises:
+            ConfigError: The template has a syntax error or uses an undefined variable.
+        """
+        try:
+            template = self._compiled()
+            values = template.new_context(dict(context))
+            segments = {
+                segment: "".join(template.blocks[segment.value](values)).strip("\n")
+                for segment in Segment
+                if segment.value in template.blocks
+            }
+            between = template.blocks.get(_SEPARATOR)
+            separator = "\n\n" if between is None else "".join(between(values))
+        except jinja2.TemplateError as error:
+            raise ConfigError(f"prompt template {self.name}: {error}") from error
+        return Prompt(segments, separator)
+
+    def _compiled(self) -> jinja2.Template:
+        template: jinja2.Template | None = self._blocks.get("template")
+        if template is None:
+            environment = jinja2.Environment(
+                undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+            )
+            template = environment.from_string(self.source)
+            known = {segment.value for segment in Segment}
+            unknown = set(template.blocks) - known - {_SEPARATOR}
+            if unknown or "observation" not in template.blocks:
+                raise ConfigError(
+                    f"prompt template {self.name} must have a block 'observation' and no blocks but "
+                    f"{sorted(known)}; it has {sorted(template.blocks)}"
+                )
+            self._blocks["template"] = template
+        return template
+
+    def __getstate__(self) -> dict[str, Any]:  # compiled templates do not pickle
+        return {"source": self.source, "name": self.name, "_blocks": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for key, value in state.items():
+            object.__setattr__(self, key, value)
+
+
+@dataclass(frozen=True)
+class PromptBuilder:
+    """Builds prompts from what an environment returns.
+
+    Attributes:
+        template: Template to render.
+        history_length: Exchanges shown in window context.
+        thoughts: Whether the format segment asks for a thought.
+    """
+
+    template: PromptTemplate
+    history_length: int = 2
+    thoughts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.history_length < 0:
+            raise ConfigError(f"history_length must be at least 0, got {self.history_length}")
+
+    def prompt(
+        self, info: Mapping[str, Any], history: Sequence[Exchange] = (), shown: int | None = None
+    ) -> Prompt:
+        """Return the window prompt of the current turn.
+
+        Args:
+            info: Info of the last reset or step.
+            history: All earlier exchanges, oldest first.
+            shown: Exchanges to show, when fewer than `history_length` fit.
+        """
+        keep = self.history_length if shown is None else shown
+        recent = list(history[len(history) - keep :]) if keep else []
+        return self.template.render(
+            {
+                "goal": info["goal"],
+                "observation": info["prompt_observation"],
+                "history": recent,
+                "first_shown": len(history) - len(recent) + 1,
+                "turn": info["turn"],
+                "admissible_actions": info["admissible_actions"],
+                "action_templates": info["action_templates"],
+                "thoughts": self.thoughts,
+            }
+        )
+
+    def opening(self, info: Mapping[str, Any]) -> list[Message]:
+        """Return the first messages of a full-context conversation."""
+        return self.prompt(info).messages()
+
+    def follow_up(self, info: Mapping[str, Any]) -> Message:
+        """Return the user message of a later turn in full context: the new observation and actions."""
+        prompt = self.prompt(info)
+        fresh = {key: prompt.segments.get(key, "") for key in (Segment.OBSERVATION, Segment.ACTIONS)}
+        return {"role": "user", "content": replace(prompt, segments=fresh).text()}

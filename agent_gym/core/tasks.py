@@ -1,0 +1,247 @@
+"""Tasks and ordered sets of tasks.
+
+A task is what `reset` starts: an id, a category, a split and the record that the environment plays. A task set
+holds the tasks of one split in a fixed order, so that "task 17 of test" means the same on every machine. Sets
+may be lazy: ids are cheap, records are read or generated when a task is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from agent_gym.core.errors import DataError, UnknownTaskError, suggest
+from agent_gym.core.seeding import stable_hash
+
+_NEAREST_AMONG = 2000  # ids looked at for a "did you mean": enough to help, bounded for a million tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task.
+
+    Attributes:
+        id: Stable name, `<source>/<name>`; equal on every machine.
+        type: Category for per-type success tables.
+        split: Name of the split that the task belongs to.
+        record: What the environment plays; read-only. JSON-able if the task is to be saved.
+    """
+
+    id: str
+    type: str
+    split: str
+    record: Any
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Task:
+        return self  # read-only: copies of an environment share it
+
+
+class TaskSet(Sequence[Task]):
+    """Ordered, read-only collection of the tasks of one split.
+
+    Subclasses give `ids` (a cheap sequence) and `load`.
+    """
+
+    split: str
+
+    @property
+    @abstractmethod
+    def ids(self) -> Sequence[str]:
+        """Task ids in their fixed order."""
+
+    @abstractmethod
+    def load(self, task_id: str) -> Task:
+        """Return the task of an id that the set holds."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, task: object) -> bool:
+        return (task.id if isinstance(task, Task) else task) in self.ids
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> TaskSet: ...
+    def __getitem__(self, index: int | slice) -> Task | TaskSet:
+        if isinstance(index, slice):
+            return self.subset(self.ids[index])
+        return self.load(self.ids[index])
+
+    def get(self, task_id: str) -> Task:
+        """Return a task by id.
+
+        Raises:
+            UnknownTaskError: The set does not hold the id; the message names near ones.
+        """
+        if task_id in self.ids:
+            return self.load(task_id)
+        some = self.ids[: min(len(self.ids), _NEAREST_AMONG)]
+        hint = suggest(task_id, some) or f" Known ids look like {some[0]!r}." if len(some) else ""
+        raise UnknownTaskError(
+            f"no task {task_id!r} among the {len(self.ids):,} tasks of split {self.split!r}.{hint}"
+        )
+
+    def sample(self, rng: np.random.Generator) -> Task:
+        """Return a task drawn uniformly with `rng`."""
+        return self[int(rng.integers(len(self.ids)))]
+
+    def subset(self, ids: Iterable[str]) -> TaskSet:
+        """Return the tasks of `ids`, in the order given, still lazy."""
+        return LazyTaskSet(tuple(ids), self.load, split=self.split)
+
+    def digest(self) -> str:
+        """Return a hash of the ids in order; equal digests mean equal task lists."""
+        return stable_hash(self.split, *self.ids, size=16)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TaskSet:
+        return self  # read-only: copies of an environment share it
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(split={self.split!r}, {len(self):,} tasks)"
+
+
+class ListTaskSet(TaskSet):
+    """Task set over tasks that are already in memory.
+
+    Args:
+        tasks: The tasks, in order; ids must differ.
+        split: Name of the split; taken from the first task when None.
+    """
+
+    def __init__(self, tasks: Iterable[Task], *, split: str | None = None) -> None:
+        self._tasks = {}
+        for task in tasks:
+            if task.id in self._tasks:
+                raise DataError(f"task id {task.id!r} occurs twice; ids must be unique within a task set")
+            self._tasks[task.id] = task
+        if not self._tasks:
+            raise DataError("a task set needs at least one task, got none")
+        self._ids = tuple(self._tasks)
+        self.split = split if split is not None else self._tasks[self._ids[0]].split
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Task ids in their fixed order."""
+        return self._ids
+
+    def load(self, task_id: str) -> Task:
+        """Return the task of an id that the set holds."""
+        return self._tasks[task_id]
+
+    def __contains__(self, task: object) -> bool:
+        return (task.id if isinstance(task, Task) else task) in self._tasks
+
+    def get(self, task_id: str) -> Task:
+        """Return a task by id; see `TaskSet.get`."""
+        found = self._tasks.get(task_id)
+        return found if found is not None else super().get(task_id)
+
+
+class LazyTaskSet(TaskSet):
+    """Task set whose tasks are loaded one by one.
+
+    Args:
+        ids: Task ids in order; must be unique.
+        load: Picklable function from an id to its task.
+        split: Name of the split.
+    """
+
+    def __init__(self, ids: Sequence[str], load: Callable[[str], Task], *, split: str) -> None:
+        if not len(ids):
+            raise DataError(f"split {split!r} holds no task")
+        self._ids = ids
+        self._known = frozenset(ids) if isinstance(ids, (tuple, list)) else None
+        self._load = load
+        self.split = split
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Task ids in their fixed order."""
+        return self._ids
+
+    def __contains__(self, task: object) -> bool:
+        task_id = task.id if isinstance(task, Task) else task
+        return task_id in (self._known if self._known is not None else self._ids)
+
+    def load(self, task_id: str) -> Task:
+        """Return the task of an id that the set holds."""
+        return self._load(task_id)
+
+
+class SeedIds(Sequence[str]):
+    """The ids `<prefix>0`, `<prefix>1`, ... of generated tasks, without holding them.
+
+    Args:
+        prefix: Text before the seed.
+        count: Number of ids.
+    """
+
+    def __init__(self, prefix: str, count: int) -> None:
+        self.prefix = prefix
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(f"{self.prefix}{seed}" for seed in range(*index.indices(self.count)))
+        if not -self.count <= index < self.count:
+            raise IndexError(index)
+        return f"{self.prefix}{index % self.count}"
+
+    def __contains__(self, item: object) -> bool:
+        return self.seed(item) is not None
+
+    def seed(self, item: object) -> int | None:
+        """Return the seed of an id, or None if it is not one of these ids."""
+        if not isinstance(item, str) or not item.startswith(self.prefix):
+            return None
+        digits = item[len(self.prefix) :]
+        if not (digits.isascii() and digits.isdecimal()) or (len(digits) > 1 and digits[0] == "0"):
+            return None
+        value = int(digits) if len(digits) < 20 else self.count
+        return value if value < self.count else None
+
+
+def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:
+    """Write tasks as JSON lines: one object with id, type, split and record a line."""
+    with Path(path).open("w", encoding="utf-8") as stream:
+        for task in tasks:
+            row = {"id": task.id, "type": task.type, "split": task.split, "record": task.record}
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def load_tasks(path: str | Path) -> ListTaskSet:
+    """Read tasks that `save_tasks` wrote.
+
+    Raises:
+        DataError: The file is missing, or a line is not a task; the message names the line.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"no task file at {path}; expected JSON lines as `save_tasks` writes them")
+    tasks = []
+    with path.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                tasks.append(Task(str(row["id"]), str(row["type"]), str(row["split"]), row["record"]))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(
+                    f"{path}, line {number}: expected an object with id, type, split and record ({error})"
+                ) from error
+    return ListTaskSet(tasks)
