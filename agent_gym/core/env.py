@@ -222,7 +222,8 @@ class TextEnv(gym.Env[str, str]):
         for key in options:
             if key not in _RESET_OPTIONS:
                 raise ConfigError(
-                    f"unknown reset option {key!r}; known: {list(_RESET_OPTIONS)}.{suggest(key, _RESET_OPTIONS)}"
+                    f"unknown reset option {key!r}; known: {list(_RESET_OPTIONS)}."
+                    f"{suggest(key, _RESET_OPTIONS)}"
                 )
         if len(options) > 1:
             raise ConfigError("give either options['task_id'] or options['task'], not both")
@@ -296,9 +297,9 @@ class TextEnv(gym.Env[str, str]):
     def _why_invalid(self, action: str, observation: str) -> str:
         shown = action if len(action) <= 80 else action[:77] + "..."
         admissible = self._situation().admissible_actions
-        hint = suggest(shown, admissible) or (
-            f" Admissible now: {list(admissible[:8])}" if admissible else ""
-        )
+        hint = suggest(shown, admissible)
+        if admissible and not hint:
+            hint = f" Admissible now: {list(admissible[:8])}"
         return f"action {shown!r} is not accepted: {observation.strip().splitlines()[0]}{hint}"
 
     def _info(self, *, valid: bool) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """From a model's reply to an action.
 
 The grammar of a reply is one optional thought, `<think>...</think>`, then one action,
-`<action>...</action>`. Search environments use other action tags, which map to their own action forms. Thoughts
-are removed before anything else, so that a tag inside a thought can never act.
+`<action>...</action>`. Search environments use other action tags, which map to their own action forms.
+Thoughts are removed before anything else, so that a tag inside a thought can never act.
 
 Two modes:
 
@@ -163,9 +163,7 @@ def _strip_markers(text: str) -> str:
     text = text.strip()
     while True:
         tail = text[-44:]
-        last = None
-        for last in _TURN_MARKER.finditer(tail):
-            pass
+        last = next(reversed(list(_TURN_MARKER.finditer(tail))), None)
         if last is None or last.end() != len(tail):
             return text
         text = text[: len(text) - (last.end() - last.start())].rstrip()
@@ -236,7 +234,7 @@ def _strict_problem(
     outside = (rest[:start] + rest[end:]).strip()
     if outside:
         shown = outside if len(outside) <= _SHOWN else outside[: _SHOWN - 3] + "..."
-        return f"There is text outside the tags ({shown!r}); the reply must be only {expected} after the thought."
+        return f"There is text outside the tags ({shown!r}); only {expected} may follow the thought."
     return ""
 
 

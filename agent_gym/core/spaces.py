@@ -8,7 +8,7 @@ brings its own shared-memory functions: UTF-8 bytes behind a length word, one fi
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, overload
 
@@ -57,7 +57,7 @@ class UnicodeText(Space[str]):
         """Return whether `x` is a string of at most `max_length` characters."""
         return isinstance(x, str) and len(x) <= self.max_length
 
-    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
         """Return the strings as a list."""
         return list(sample_n)
 
@@ -78,8 +78,8 @@ class UnicodeText(Space[str]):
 class SharedTexts(Sequence[str]):
     """Live view of the texts in shared memory; a deep copy is a plain tuple of strings.
 
-    `AsyncVectorEnv` reads the memory once and hands out deep copies of what it read, hence a view that decodes
-    when it is copied rather than when it is created.
+    `AsyncVectorEnv` reads the memory once and hands out deep copies of what it read, hence a view that
+    decodes when it is copied rather than when it is created.
     """
 
     def __init__(self, memory: Any, count: int, slot: int) -> None:

@@ -1,8 +1,8 @@
 """Tasks and ordered sets of tasks.
 
-A task is what `reset` starts: an id, a category, a split and the record that the environment plays. A task set
-holds the tasks of one split in a fixed order, so that "task 17 of test" means the same on every machine. Sets
-may be lazy: ids are cheap, records are read or generated when a task is fetched.
+A task is what `reset` starts: an id, a category, a split and the record that the environment plays. A task
+set holds the tasks of one split in a fixed order, so that "task 17 of test" means the same on every machine.
+Sets may be lazy: ids are cheap, records are read or generated when a task is fetched.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class ListTaskSet(TaskSet):
     """
 
     def __init__(self, tasks: Iterable[Task], *, split: str | None = None) -> None:
-        self._tasks = {}
+        self._tasks: dict[str, Task] = {}
         for task in tasks:
             if task.id in self._tasks:
                 raise DataError(f"task id {task.id!r} occurs twice; ids must be unique within a task set")
@@ -180,15 +180,15 @@ class SeedIds(Sequence[str]):
 
     Args:
         prefix: Text before the seed.
-        count: Number of ids.
+        size: Number of ids.
     """
 
-    def __init__(self, prefix: str, count: int) -> None:
+    def __init__(self, prefix: str, size: int) -> None:
         self.prefix = prefix
-        self.count = count
+        self.size = size
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -196,10 +196,10 @@ class SeedIds(Sequence[str]):
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
         if isinstance(index, slice):
-            return tuple(f"{self.prefix}{seed}" for seed in range(*index.indices(self.count)))
-        if not -self.count <= index < self.count:
+            return tuple(f"{self.prefix}{seed}" for seed in range(*index.indices(self.size)))
+        if not -self.size <= index < self.size:
             raise IndexError(index)
-        return f"{self.prefix}{index % self.count}"
+        return f"{self.prefix}{index % self.size}"
 
     def __contains__(self, item: object) -> bool:
         return self.seed(item) is not None
@@ -211,8 +211,8 @@ class SeedIds(Sequence[str]):
         digits = item[len(self.prefix) :]
         if not (digits.isascii() and digits.isdecimal()) or (len(digits) > 1 and digits[0] == "0"):
             return None
-        value = int(digits) if len(digits) < 20 else self.count
-        return value if value < self.count else None
+        value = int(digits) if len(digits) < 20 else self.size
+        return value if value < self.size else None
 
 
 def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:
