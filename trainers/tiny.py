@@ -1,0 +1,152 @@
+"""A small policy built on the spot: tokenizer trained on the environment's own text, random weights.
+
+Everything else treats it as any Hugging Face model. What is left out: it knows nothing until it is cloned
+from an expert (`trainers.cloning`), and its chat template is the least that keeps turns apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agent_gym.core.errors import ConfigError
+from trainers.policy import Policy
+
+END = "<|end|>"
+PAD = "<|pad|>"
+ROLES = ("system", "user", "assistant", "tool")
+_SPECIAL = (PAD, END, *(f"<|{role}|>" for role in ROLES))
+_BYTES = 256
+_MAX_CELLS = 64
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '" + END + "' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TinySpec:
+    """Size of a tiny policy; the defaults give about 0.13 M weights."""
+
+    hidden: int = 64
+    """Width of the residual stream; a multiple of `heads`, with an even head size."""
+    layers: int = 2
+    """Transformer blocks."""
+    heads: int = 4
+    """Attention heads."""
+    feed_forward: int = 4
+    """Width of the gated feed-forward layer as a multiple of `hidden`, split over its two input matrices."""
+    vocab_size: int = 512
+    """Upper limit on tokens: 256 bytes, markers, markup and learned merges."""
+    max_positions: int = 4096
+    """Longest context."""
+    markup: tuple[str, ...] = ("<action>", "</action>", "<think>", "</think>")
+    """Reply tags that are one token each."""
+    seed: int = 0
+    """Seed of the initial weights."""
+
+    def __post_init__(self) -> None:
+        if self.hidden % self.heads or (self.hidden // self.heads) % 2:
+            raise ConfigError(
+                f"hidden must be a multiple of heads with an even head size, got hidden={self.hidden}, "
+                f"heads={self.heads}"
+            )
+        least = _BYTES + len(_SPECIAL) + len(self.markup)
+        if self.vocab_size < least:
+            raise ConfigError(
+                f"vocab_size must be at least {least} (bytes and markers), got {self.vocab_size}"
+            )
+        if min(self.layers, self.heads, self.feed_forward, self.max_positions) < 1:
+            raise ConfigError("layers, heads, feed_forward and max_positions must be at least 1")
+
+
+def build_tokenizer(corpus: Iterable[str], spec: TinySpec | None = None) -> Any:
+    """Train a byte-level BPE tokenizer with a chat template on `corpus`.
+
+    Every Unicode string survives `decode(encode(text))`, because the 256 bytes are in the vocabulary. A
+    symbol that stands alone between spaces in the corpus (a board cell; the 64 most frequent ones) becomes
+    one token together with the space before it.
+
+    Args:
+        corpus: Texts of the environment: prompts, observations, actions. They are read once.
+        spec: Vocabulary limit and markup.
+
+    Returns:
+        A `transformers.PreTrainedTokenizerFast`.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    spec = spec or TinySpec()
+    tags = re.compile("|".join(map(re.escape, spec.markup))) if spec.markup else None
+    # Tags get tokens of their own below, so their letters must not use up merges.
+    texts = [tags.sub("\n", text) if tags else text for text in corpus]
+    counts = Counter(word for text in texts for word in text.split() if len(word) == 1)
+    cells = sorted(counts, key=lambda cell: (-counts[cell], cell))[:_MAX_CELLS]
+    # The trainer merges what is frequent first: this puts each cell, with and without its space, ahead.
+    frequent = 1 + max((len(text) for text in texts), default=0) + sum(map(len, texts)) // 64
+    emphasis = ((f" {cell}" * frequent + f"\n{cell}" * frequent) for cell in cells)
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=spec.vocab_size - len(spec.markup),
+        special_tokens=list(_SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator((*texts, *emphasis), trainer)
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in spec.markup])
+    wrapped: Any = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        eos_token=END,
+        pad_token=PAD,
+        additional_special_tokens=list(_SPECIAL[2:]),
+        clean_up_tokenization_spaces=False,
+        model_max_length=spec.max_positions,
+    )
+    wrapped.chat_template = CHAT_TEMPLATE
+    return wrapped
+
+
+def build_tiny(corpus: Iterable[str], spec: TinySpec | None = None, *, device: str = "cpu") -> Policy:
+    """Build a tokenizer for `corpus` and a randomly initialised Qwen2-architecture model for it.
+
+    The weights depend on `spec` and the vocabulary only; the global random generator is left as it was.
+
+    Args:
+        corpus: Texts of the environment, see `build_tokenizer`.
+        spec: Sizes and seed.
+        device: As for `Policy`.
+
+    Returns:
+        An untrained policy in float32.
+    """
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    spec = spec or TinySpec()
+    tokenizer = build_tokenizer(corpus, spec)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=spec.hidden,
+        intermediate_size=spec.hidden * spec.feed_forward // 2,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        num_key_value_heads=spec.heads,
+        max_position_embeddings=spec.max_positions,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.seed)
+        model = Qwen2ForCausalLM(config)
+    return Policy(model, tokenizer, device=device)
