@@ -4,7 +4,7 @@ It answers three questions: which ids a conversation has, how likely given token
 are (save, load, checksum). Sampling is in `trainers.samplers`, building a small one in `trainers.tiny`.
 
 The model stays in evaluation mode also while it is trained: dropout would make the trainer's
-log-probabilities differ from the sampler's, so that the importance ratio of an unchanged policy would not be 1.
+log-probabilities differ from the sampler's, and the importance ratio of an unchanged policy would not be 1.
 """
 
 from __future__ import annotations
@@ -313,12 +313,12 @@ def _no_progress_bars() -> Iterator[None]:
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _load_tokenizer(path_or_id: str | Path, local: bool) -> Any:

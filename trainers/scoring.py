@@ -41,7 +41,8 @@ def check_temperature(temperature: float) -> None:
     """Raise ConfigError unless `temperature` is positive and finite."""
     if not 0.0 < temperature < float("inf"):
         raise ConfigError(
-            f"temperature must be a positive number, got {temperature}; use greedy=True for the likeliest token"
+            f"temperature must be a positive number, got {temperature}; "
+            "use greedy=True for the likeliest token"
         )
 
 
