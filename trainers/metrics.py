@@ -1,0 +1,72 @@
+"""What every metric of an iteration means, in one sentence each.
+
+The same sentences appear in the documentation, on the console and in TensorBoard.
+"""
+
+from __future__ import annotations
+
+QUANTILES = (1, 10, 50, 90, 99)
+"""Percent points at which the ratio is reported."""
+
+_SIGN = {"pos": "A > 0", "neg": "A < 0"}
+_SIDE = {"up": "ratio at or above 1", "down": "ratio below 1"}
+_LEVEL = {"high": "entropy above the median", "low": "entropy at or below the median"}
+
+KL_BUCKETS: dict[str, str] = {
+    f"{sign}_{side}_{level}": f"{_SIGN[sign]}, {_SIDE[side]}, {_LEVEL[level]}"
+    for sign in _SIGN
+    for side in _SIDE
+    for level in _LEVEL
+}
+"""The eight buckets of `kl_share/...`, in the order of the bits (sign, side, level)."""
+
+METRICS: dict[str, str] = {
+    "loss/total": "Minibatch loss that was minimised, averaged over the optimiser steps of the iteration.",
+    "loss/policy": "Policy term of the loss; near 0 at ratio 1 whatever the policy, so read its change only.",
+    "loss/kl": "KL term of the loss before its coefficient, aggregated as the policy term is.",
+    "loss/entropy": "Entropy aggregated as the policy term is, before the coefficient of the bonus.",
+    "optim/grad_norm": "Gradient norm before clipping, averaged over the optimiser steps.",
+    "optim/grad_norm_max": "Largest gradient norm before clipping of the iteration.",
+    "optim/steps": "Optimiser steps of the iteration.",
+    "policy/drift": "Mean over sampled tokens of log old - log new: how far the updates moved the policy.",
+    "policy/kl_reference": "Mean over sampled tokens of the k3 estimate of the KL to the reference policy.",
+    "policy/entropy": "Mean entropy of the policy at sampled tokens, in nats.",
+    "policy/sampler_gap": "Mean over tokens of |log-probability by the sampler - by the trainer|.",
+    "policy/sampler_gap_max": "Largest |log-probability by the sampler - by the trainer| of a token.",
+    "clip/tokens_above": "Share of sampled tokens with A > 0 whose ratio is above the band.",
+    "clip/tokens_below": "Share of sampled tokens with A < 0 whose ratio is below the band.",
+    "clip/rows_above": "Share of turn rows with mean A > 0 whose mean ratio is above the band.",
+    "clip/rows_below": "Share of turn rows with mean A < 0 whose mean ratio is below the band.",
+    "clip/grad_zero_rows_positive": "Share of turn rows with mean A > 0 whose policy gradient is zero.",
+    "clip/grad_zero_rows_negative": "Share of turn rows with mean A < 0 whose policy gradient is zero.",
+    "clip/sequence_masked_rows": "Share of turn rows that the sequence mask took out of the policy term.",
+    **{
+        f"ratio/{side}_p{quantile:02d}": f"{quantile} % quantile of the ratio of tokens with {side} advantage."
+        for side in ("positive", "negative")
+        for quantile in QUANTILES
+    },
+    **{
+        f"kl_share/{name}": f"Share of the k3 KL (to the reference; without one, to the sampler) on {text}."
+        for name, text in KL_BUCKETS.items()
+    },
+    "advantage/mean": "Mean advantage over turn rows.",
+    "advantage/min": "Smallest advantage of a turn row.",
+    "advantage/max": "Largest advantage of a turn row.",
+    "groups/uniform_share": "Share of the batch's task groups whose episode returns are all equal.",
+    "groups/anchor_mean_size": "Turn rows per step group (same task, same anchor state).",
+    "groups/anchor_singleton_share": "Share of turn rows that are alone in their step group.",
+    "groups/dropped_episodes": "Episodes left out of the update because a reward was not finite.",
+    "replies/length": "Sampled tokens per reply.",
+    "replies/cut_share": "Share of replies that were cut at the token limit.",
+    "replies/valid_format": "Share of replies that follow the reply grammar.",
+    "replies/valid_action": "Share of replies whose action the environment accepted.",
+    "replies/repeated_action": "Share of turns that repeat an action tried earlier from that state.",
+    "rollout/success": "Success rate over all sampled episodes, before filtering.",
+    "rollout/return": "Mean episode return over all sampled episodes with a finite one, before filtering.",
+    "rollout/episodes": "Episodes sampled, before filtering.",
+    "filter/kept_share": "Share of sampled groups whose episodes differ, which is what the filter keeps.",
+    "filter/tries": "Rounds of sampling this iteration took.",
+    "filter/filled_groups": "Uniform groups that filled the batch because mixed ones ran short.",
+    "filter/active": "1 when the group filter acted this iteration, 0 during its warm-up or without one.",
+}
+"""Metric name -> one sentence."""
