@@ -1,0 +1,26 @@
+"""Fixtures: the real games of the recordings folder, unpacked once a session."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.data import shared_data
+
+
+@pytest.fixture(scope="session")
+def real_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that holds `json_2.1.1` with 340 real games."""
+    archive = shared_data("alfworld/json_2.1.1.tar.xz")
+    folder = tmp_path_factory.mktemp("alfworld")
+    with tarfile.open(archive) as stream:
+        stream.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_files(real_data: Path) -> list[Path]:
+    """All game files, sorted."""
+    return sorted((real_data / "json_2.1.1").glob("*/*/*/game.tw-pddl"))
