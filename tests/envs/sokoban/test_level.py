@@ -13,15 +13,15 @@ from agent_gym.envs.sokoban.level import Direction, Level, symmetries
 
 
 @st.composite
-def levels(draw: st.DrawFn) -> Level:
+def levels(draw: st.DrawFn, max_side: int = 8, max_boxes: int = 40) -> Level:
     """Closed rooms of any outline, with boxes and goals anywhere inside."""
-    height, width = draw(st.integers(4, 8)), draw(st.integers(4, 8))
+    height, width = draw(st.integers(4, max_side)), draw(st.integers(4, max_side))
     inner = [row * width + column for row in range(1, height - 1) for column in range(1, width - 1)]
     border = set(range(height * width)) - set(inner)
     walls = border | draw(st.sets(st.sampled_from(inner), max_size=len(inner) - 3))
     free = sorted(set(range(height * width)) - walls)
     player, *others = draw(st.permutations(free))
-    count = draw(st.integers(1, max(1, len(others) // 2)))
+    count = draw(st.integers(1, max(1, min(max_boxes, len(others) // 2))))
     goals = frozenset(draw(st.permutations(free))[:count])
     return Level(height, width, frozenset(walls), goals, frozenset(others[:count]), player)
 
