@@ -201,6 +201,7 @@ class PromptBuilder:
                 "admissible_actions": info["admissible_actions"],
                 "action_templates": info["action_templates"],
                 "thoughts": self.thoughts,
+                "info": info,
             }
         )
 

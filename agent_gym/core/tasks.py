@@ -98,7 +98,10 @@ class TaskSet(Sequence[Task]):
 
     def digest(self) -> str:
         """Return a hash of the ids in order; equal digests mean equal task lists."""
-        return stable_hash(self.split, *self.ids, size=16)
+        ids = self.ids
+        if isinstance(ids, SeedIds):  # may stand for billions of ids
+            return stable_hash(self.split, ids.prefix, ids.size, size=16)
+        return stable_hash(self.split, *ids, size=16)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TaskSet:
         return self  # read-only: copies of an environment share it

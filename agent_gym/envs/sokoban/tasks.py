@@ -1,0 +1,152 @@
+"""Task sets of Sokoban: generated rooms, Boxoban folders, XSB files and lists of levels.
+
+A task's record is the level's XSB text, so task files hold it as it is and `reset(options={"task": text})`
+plays any level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from agent_gym.core.data import resolve_data
+from agent_gym.core.errors import ConfigError, DataError, suggest
+from agent_gym.core.seeding import derive_seed
+from agent_gym.core.tasks import LazyTaskSet, ListTaskSet, SeedIds, Task, TaskSet
+from agent_gym.envs.sokoban.generator import RoomSpec, room_from_seed
+from agent_gym.envs.sokoban.level import Level
+from agent_gym.envs.sokoban.levels import LevelFiles
+
+GENERATED = "generated"
+SPLIT_SIZES = {"train": 2**31, "valid": 1_000, "test": 1_000}
+"""Generated rooms of each split."""
+ALL = "all"
+"""Split of a file or list of levels that has no splits of its own."""
+_SHARES = (("test", 10), ("valid", 20), ("train", 100))  # upper bounds in per cent, by level id
+_CACHED_ROOMS = 4_096
+
+_EXPECTED = "a Boxoban folder, a level file (.txt, .xsb, .sok, optionally .gz or .xz) or a folder of them"
+
+
+@lru_cache(maxsize=_CACHED_ROOMS)
+def _room(spec: RoomSpec, split: str, seed: int) -> str:
+    return room_from_seed(spec, split, seed).to_xsb()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedRooms(TaskSet):
+    """Rooms generated from their seeds when they are fetched.
+
+    Splits never share a room, not even rotated or mirrored: a room's content decides its split.
+
+    Attributes:
+        spec: Size, boxes and difficulty.
+        split: "train", "valid" or "test".
+    """
+
+    spec: RoomSpec
+    split: str
+
+    def __post_init__(self) -> None:
+        if self.split not in SPLIT_SIZES:
+            raise ConfigError(
+                f"generated Sokoban has the splits {list(SPLIT_SIZES)}, got {self.split!r}."
+                f"{suggest(self.split, SPLIT_SIZES)}"
+            )
+        object.__setattr__(
+            self, "_ids", SeedIds(f"gen/{self.spec.name}/{self.split}/", SPLIT_SIZES[self.split])
+        )
+
+    @property
+    def ids(self) -> SeedIds:
+        """Ids `gen/<spec>/<split>/<seed>`."""
+        ids: SeedIds = self._ids  # type: ignore[attr-defined]
+        return ids
+
+    def load(self, task_id: str) -> Task:
+        """Generate the room of an id."""
+        seed = self.ids.seed(task_id)
+        assert seed is not None  # get() and __getitem__ pass known ids only
+        return Task(task_id, self.spec.name, self.split, _room(self.spec, self.split, seed))
+
+
+@dataclass(frozen=True)
+class _LevelLoader:
+    """Picklable loader of levels from files."""
+
+    files: LevelFiles
+    split: str
+
+    def __call__(self, task_id: str) -> Task:
+        kind = task_id.partition("/")[0] if "/" in task_id else task_id.partition("#")[0]
+        return Task(task_id, kind, self.split, self.files.read(task_id).to_xsb())
+
+
+def choose_tasks(
+    levels: str | Path | Sequence[str], split: str | None, spec: RoomSpec, collection: str | None = None
+) -> TaskSet:
+    """Return the task set that the environment's data arguments name.
+
+    Args:
+        levels: "generated", a path, or a list of XSB strings.
+        split: Split name; None means "train" where the data have splits and "all" where they have none.
+        spec: Rooms to generate.
+        collection: Boxoban collection to restrict a Boxoban folder to.
+
+    Raises:
+        ConfigError: The data have no such split or collection.
+        DataError: The data are missing or malformed.
+    """
+    if isinstance(levels, (str, Path)) and str(levels) == GENERATED:
+        if collection is not None:
+            raise ConfigError(f"collection={collection!r} selects from a Boxoban folder; give levels= its path")
+        return GeneratedRooms(spec, split or "train")
+    if isinstance(levels, (str, Path)):
+        files = LevelFiles(resolve_data(levels, _EXPECTED))
+        if files.splits:
+            files = files.select(collection=collection, split=None if split == ALL else split or "train")
+            return LazyTaskSet(files, _LevelLoader(files, split or "train"), split=split or "train")
+        if collection is not None:
+            files = files.select(collection=collection)
+        wanted = split or ALL
+        return LazyTaskSet(_share(list(files), wanted), _LevelLoader(files, wanted), split=wanted)
+    return _list_tasks(levels, split or ALL)
+
+
+def _list_tasks(levels: Sequence[str], split: str) -> TaskSet:
+    if isinstance(levels, str) or not all(isinstance(text, str) for text in levels):
+        raise ConfigError("levels must be 'generated', a path or a list of XSB strings")
+    if not levels:
+        raise DataError("levels is an empty list; give at least one XSB string")
+    tasks = []
+    for number, text in enumerate(levels):
+        try:
+            xsb = Level.from_xsb(text).to_xsb()
+        except DataError as error:
+            raise DataError(f"levels[{number}]: {error}") from error
+        tasks.append(Task(f"list#{number}", "list", split, xsb))
+    wanted = set(_share([task.id for task in tasks], split))
+    return ListTaskSet([task for task in tasks if task.id in wanted], split=split)
+
+
+def _share(ids: Iterable[str], split: str) -> tuple[str, ...]:
+    """Return the ids that belong to a split: all of them, or a fixed share by a hash of the id."""
+    if split == ALL:
+        return tuple(ids)
+    names = [name for name, _ in _SHARES]
+    if split not in names:
+        raise ConfigError(
+            f"levels without splits of their own have the splits {[*reversed(names), ALL]}, got {split!r}."
+            f"{suggest(split, names)}"
+        )
+    chosen = tuple(level for level in ids if _bucket(level) == split)
+    if not chosen:
+        raise DataError(f"split {split!r} of these levels is empty; use split='all' for small collections")
+    return chosen
+
+
+def _bucket(level_id: str) -> str:
+    percent = derive_seed("sokoban split", level_id) % 100
+    return next(name for name, bound in _SHARES if percent < bound)

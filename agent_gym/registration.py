@@ -1,0 +1,112 @@
+"""The ids that `gymnasium.make` knows, and making environments from an id and options."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import WrapperSpec, load_env_creator
+from gymnasium.wrappers import TimeLimit
+
+from agent_gym.core.env import TextEnv
+from agent_gym.core.errors import ConfigError, suggest
+
+NAMESPACE = "agent_gym"
+
+_SOKOBAN = "agent_gym.envs.sokoban.env:SokobanEnv"
+
+
+def _sokoban(size: int, boxes: int, max_turns: int) -> dict[str, Any]:
+    return {"size": (size, size), "boxes": boxes, "max_turns": max_turns}
+
+
+IDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Sokoban-v0": (_SOKOBAN, {}),
+    "Sokoban-6x6-1-v0": (_SOKOBAN, _sokoban(6, 1, 15)),
+    "Sokoban-6x6-2-v0": (_SOKOBAN, _sokoban(6, 2, 30)),
+    "Sokoban-7x7-2-v0": (_SOKOBAN, _sokoban(7, 2, 40)),
+    "Sokoban-8x8-3-v0": (_SOKOBAN, _sokoban(8, 3, 80)),
+    "Sokoban-10x10-4-v0": (_SOKOBAN, _sokoban(10, 4, 120)),
+    "Boxoban-v0": (_SOKOBAN, _sokoban(10, 4, 200)),
+}
+"""Id without namespace -> entry point and options."""
+
+
+def absorb_time_limit(env: gym.Env[str, str]) -> gym.Env[str, str]:
+    """Turn `gym.make(id, max_episode_steps=n)` into `max_turns=n`.
+
+    Gymnasium's `TimeLimit` would mark a win on the last turn as truncated, so it is taken out and the
+    environment's own limit set. Registered as an additional wrapper, which `gym.make` applies last.
+    """
+    if isinstance(env, TimeLimit):
+        limit = env._max_episode_steps
+        env = env.env
+        inner = env.unwrapped
+        assert isinstance(inner, TextEnv)
+        inner.max_turns = limit
+        if inner.spec is not None:
+            inner.spec.kwargs["max_turns"] = limit
+    return env
+
+
+def register_all() -> None:
+    """Register every id with Gymnasium; importing the package does it."""
+    for name, (entry_point, options) in IDS.items():
+        gym.register(
+            id=f"{NAMESPACE}/{name}",
+            entry_point=entry_point,
+            kwargs=dict(options),
+            additional_wrappers=(
+                WrapperSpec("absorb_time_limit", "agent_gym.registration:absorb_time_limit", {}),
+            ),
+        )
+
+
+def known_ids() -> list[str]:
+    """Return the registered ids of the package, sorted."""
+    return sorted(id_ for id_ in gym.registry if id_.startswith(f"{NAMESPACE}/"))
+
+
+def full_id(env_id: str) -> str:
+    """Complete a short id: `Sokoban-v0`, `sokoban` -> `agent_gym/Sokoban-v0`.
+
+    Raises:
+        ConfigError: There is no such id; the message names near ones.
+    """
+    if env_id in gym.registry:
+        return env_id
+    ids = known_ids()
+    for candidate in (f"{NAMESPACE}/{env_id}", f"{NAMESPACE}/{env_id}-v0"):
+        for known in ids:
+            if known.lower() == candidate.lower():
+                return known
+    short = [known.partition("/")[2] for known in ids]
+    near = difflib.get_close_matches(env_id.lower(), [name.lower() for name in short], n=3, cutoff=0.4)
+    hint = f" Did you mean {', '.join(n for n in short if n.lower() in near)}?" if near else ""
+    raise ConfigError(f"no environment {env_id!r}.{hint} `agent-gym list` shows all ids.")
+
+
+def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[str, str]:
+    """Make an environment as `gymnasium.make` does, with errors that name the options.
+
+    Args:
+        env_id: Full or short id.
+        options: Keyword arguments of the environment.
+
+    Raises:
+        ConfigError: The id or an option is unknown.
+    """
+    env_id = full_id(env_id)
+    options = dict(options or {})
+    entry_point = gym.spec(env_id).entry_point
+    if isinstance(entry_point, str) and env_id.startswith(f"{NAMESPACE}/"):
+        known = inspect.signature(load_env_creator(entry_point)).parameters
+        for option in options:
+            if option not in known and option not in ("max_episode_steps", "disable_env_checker"):
+                raise ConfigError(
+                    f"{env_id} has no option {option!r}; it has {sorted(known)}.{suggest(option, known)}"
+                )
+    return gym.make(env_id, **options)

@@ -1,0 +1,384 @@
+"""The settings of a training run, where they come from, and their checks.
+
+A run is described by nested frozen dataclasses. A preset or a file (TOML or JSON) gives some fields, the
+command line overrides any of them with `section.field=value`, defaults fill the rest. The resolved settings are
+written into the run folder, so that a run can be repeated and two runs can be compared field by field.
+
+`algorithm` holds the name of a row of `trainers.algorithms.ALGORITHMS` under `name`; its other fields override
+that row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.core.prompts import ContextMode
+from agent_gym.core.replies import ReplyMode
+from trainers.algorithms import AlgorithmConfig, get_algorithm
+
+PRESETS = Path(__file__).parent / "presets"
+TINY = "tiny"
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True)
+class EnvSettings:
+    """What is played, and how it is shown to the policy."""
+
+    __pydantic_config__ = _STRICT
+
+    id: str = "agent_gym/Sokoban-v0"
+    """Environment id."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment, without `split` and `tasks`."""
+    train_split: str = "train"
+    """Split that cloning and training draw tasks from."""
+    test_split: str = "test"
+    """Split that evaluation plays, never trained on."""
+    pool_size: int | None = None
+    """Train on the first n tasks of the split only; None uses all."""
+    prompt: str = "prompt"
+    """Name of one of the environment's prompt templates, or a path to one."""
+    history_length: int = 2
+    """Earlier (observation, action) pairs shown in window context."""
+    context: ContextMode = ContextMode.WINDOW
+    """`window`: a fresh prompt every turn, one row a turn. `full`: one growing conversation, one row an
+    episode."""
+    thoughts: bool = False
+    """Whether the prompt asks for a thought before the action."""
+    reply_mode: ReplyMode = ReplyMode.LENIENT
+    """How strictly replies are parsed."""
+    workers: int = 0
+    """Processes that run environments; 0 keeps them in the trainer's process, which is faster for worlds as
+    cheap as the bundled ones."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The policy."""
+
+    __pydantic_config__ = _STRICT
+
+    path: str = TINY
+    """"tiny" builds a small decoder on the spot; otherwise a folder or hub id of a causal language model."""
+    dtype: str = "auto"
+    """Weights' dtype: auto, float32, bfloat16, float16."""
+    allow_downloads: bool = False
+    """Let Hugging Face download missing files."""
+    hidden: int = 64
+    """Width of the tiny model."""
+    layers: int = 2
+    """Layers of the tiny model."""
+    heads: int = 4
+    """Attention heads of the tiny model."""
+    vocab_size: int = 512
+    """Most tokens of the tiny model's tokenizer."""
+
+
+@dataclass(frozen=True)
+class CloningSettings:
+    """Cold start: imitation of the environment's oracle before reinforcement learning."""
+
+    __pydantic_config__ = _STRICT
+
+    episodes: int = 0
+    """Oracle episodes on training tasks; 0 skips cloning."""
+    min_score: float = 0.9
+    """Episodes that score less are left out (ALGORITHMS section 4)."""
+    epochs: int = 1
+    """Passes over the oracle's turns."""
+    batch_rows: int = 32
+    """Turns per step."""
+    learning_rate: float = 2e-3
+    """Peak of the cosine schedule."""
+    warmup: float = 0.1
+    """Share of the steps in which the learning rate rises."""
+    markup_weight: float = 0.3
+    """Loss weight of reply tokens outside the action text, against 1.0 inside: format is learned at once, the
+    action is what takes time."""
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """Sampling of episodes."""
+
+    __pydantic_config__ = _STRICT
+
+    groups: int = 16
+    """Tasks per iteration."""
+    group_size: int = 8
+    """Episodes per task."""
+    temperature: float = 1.0
+    """Sampling temperature; log-probabilities are evaluated at it."""
+    max_reply_tokens: int = 512
+    """Longest reply, per turn."""
+    max_context_tokens: int = 2048
+    """Longest prompt and reply together (window) or conversation (full)."""
+    max_parallel: int = 256
+    """Most episodes running at once."""
+
+
+@dataclass(frozen=True)
+class OptimSettings:
+    """Optimisation."""
+
+    __pydantic_config__ = _STRICT
+
+    learning_rate: float = 1e-6
+    """AdamW learning rate, constant after the warm-up."""
+    warmup_steps: int = 0
+    """Optimiser steps over which the learning rate rises linearly."""
+    weight_decay: float = 0.01
+    """AdamW weight decay."""
+    beta1: float = 0.9
+    """AdamW beta 1."""
+    beta2: float = 0.999
+    """AdamW beta 2."""
+    grad_clip: float = 1.0
+    """Gradient norm is clipped to this."""
+    passes: int = 1
+    """Passes over each batch."""
+    minibatch_rows: int = 0
+    """Rows per optimiser step; 0 takes the whole batch. Trajectory-level ratios keep an episode's rows
+    together, so a minibatch may then be a little larger."""
+    max_tokens_per_microbatch: int = 16_384
+    """Tokens per forward and backward pass, padding included: bounds memory, never changes results."""
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Evaluation before, during and after training."""
+
+    __pydantic_config__ = _STRICT
+
+    every: int = 0
+    """Iterations between evaluations; 0 evaluates before and after only."""
+    episodes: int = 200
+    """Test tasks played during training."""
+    final_episodes: int = 0
+    """Test tasks played before and after training; 0 is the same as `episodes`."""
+    pool: bool = False
+    """Also evaluate on the training pool (needs `env.pool_size`)."""
+    temperature: float = 1.0
+    """Sampling temperature."""
+    top_p: float = 1.0
+    """Nucleus sampling, evaluation only."""
+    top_k: int = 0
+    """Top-k sampling, evaluation only; 0 is off."""
+    greedy: bool = False
+    """Take the most likely token instead of sampling."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What is kept in the run folder."""
+
+    __pydantic_config__ = _STRICT
+
+    checkpoint_every: int = 10
+    """Iterations between checkpoints; the last iteration is always kept."""
+    keep_checkpoints: int = 2
+    """Checkpoints kept beside the best one."""
+    episodes_every: int = 10
+    """Iterations between samples of episodes written to `episodes/`; 0 writes none."""
+    episodes_groups: int = 2
+    """Groups written each time."""
+    threads: int = 1
+    """CPU threads of torch; 0 leaves torch's default. One is fastest for tiny models."""
+    deterministic: bool = True
+    """Deterministic kernels, so that equal settings give equal weights on one kind of machine."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """All settings of a run."""
+
+    __pydantic_config__ = _STRICT
+
+    env: EnvSettings = field(default_factory=EnvSettings)
+    """The environment."""
+    model: ModelSettings = field(default_factory=ModelSettings)
+    """The policy."""
+    cloning: CloningSettings = field(default_factory=CloningSettings)
+    """The cold start."""
+    rollout: RolloutSettings = field(default_factory=RolloutSettings)
+    """Sampling."""
+    algorithm: AlgorithmConfig = field(default_factory=lambda: get_algorithm("sampo"))
+    """Advantages, ratios, clipping, aggregation, filtering, regularisers."""
+    algorithm_name: str = "sampo"
+    """Row of the table that `algorithm` started from."""
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    """Optimisation."""
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    """Evaluation."""
+    run: RunSettings = field(default_factory=RunSettings)
+    """The run folder."""
+    iterations: int = 100
+    """Iterations of sampling and updating."""
+    seed: int = 0
+    """Everything random derives from it."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        _at_least(self, {"iterations": 0, "seed": 0})
+        _at_least(self.rollout, {"groups": 1, "group_size": 1, "max_reply_tokens": 1, "max_parallel": 1})
+        _at_least(self.optim, {"passes": 1, "minibatch_rows": 0, "warmup_steps": 0})
+        _at_least(self.cloning, {"episodes": 0, "epochs": 1, "batch_rows": 1})
+        _at_least(self.evaluation, {"every": 0, "episodes": 1, "final_episodes": 0})
+        _at_least(self.env, {"history_length": 0, "workers": 0})
+        if self.env.pool_size is not None:
+            _at_least(self.env, {"pool_size": 1})
+        if self.evaluation.pool and self.env.pool_size is None:
+            raise ConfigError("evaluation.pool=true needs env.pool_size: there is no pool to evaluate on")
+        if self.rollout.max_context_tokens <= self.rollout.max_reply_tokens:
+            raise ConfigError(
+                f"rollout.max_context_tokens ({self.rollout.max_context_tokens}) must exceed "
+                f"rollout.max_reply_tokens ({self.rollout.max_reply_tokens}): a prompt must fit too"
+            )
+        for reserved in ("split", "tasks"):
+            if reserved in self.env.options:
+                raise ConfigError(
+                    f"env.options must not hold {reserved!r}; use env.train_split and env.test_split"
+                )
+
+
+def _at_least(settings: Any, limits: Mapping[str, int]) -> None:
+    for name, least in limits.items():
+        value = getattr(settings, name)
+        if value < least:
+            raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+_ADAPTER = TypeAdapter(TrainConfig)
+
+
+def resolve_config(values: Mapping[str, Any]) -> TrainConfig:
+    """Return checked settings from nested mappings.
+
+    Args:
+        values: Sections and fields; `algorithm` may be a row's name or a table with `name` and overrides.
+
+    Raises:
+        ConfigError: A field is unknown or its value is not allowed; every problem is listed.
+    """
+    values = dict(values)
+    algorithm = values.get("algorithm", values.get("algorithm_name", "sampo"))
+    overrides = {"name": algorithm} if isinstance(algorithm, str) else dict(algorithm)
+    name = overrides.pop("name", values.get("algorithm_name", "sampo"))
+    row = dataclasses.asdict(get_algorithm(name))
+    unknown = [key for key in overrides if key not in row]
+    if unknown:
+        raise ConfigError(f"algorithm has no field {unknown[0]!r}.{suggest(unknown[0], row)}")
+    values["algorithm"] = {**row, **overrides}
+    values["algorithm_name"] = name
+    try:
+        return _ADAPTER.validate_python(values)
+    except ValidationError as error:
+        raise ConfigError("; ".join(_problem(item) for item in error.errors())) from None
+
+
+def _problem(item: Any) -> str:
+    where = ".".join(str(part) for part in item["loc"])
+    if item["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        known = _fields_at(item["loc"][:-1])
+        return f"no setting {where!r}.{suggest(str(item['loc'][-1]), known)} Known here: {', '.join(known)}"
+    text = str(item.get("ctx", {}).get("error", item["msg"]))
+    if not where or isinstance(item["input"], dict):
+        return text
+    return f"{where}: {text} (got {item['input']!r})"
+
+
+def _fields_at(path: Iterable[Any]) -> list[str]:
+    kind: Any = TrainConfig()
+    for part in path:
+        kind = getattr(kind, str(part), None)
+    return [item.name for item in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+
+
+def parse_override(text: str) -> tuple[list[str], Any]:
+    """Split `section.field=value`; the value is read as JSON if it is JSON, else as text.
+
+    Raises:
+        ConfigError: There is no `=`.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"an override has the form section.field=value, got {text!r}")
+    try:
+        parsed: Any = json.loads(value)
+    except ValueError:
+        parsed = {"True": True, "False": False, "None": None}.get(value, value)
+    return name.strip().split("."), parsed
+
+
+def merge(base: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return `base` with `section.field=value` overrides applied."""
+    merged: dict[str, Any] = json.loads(json.dumps(base))
+    if isinstance(merged.get("algorithm"), str):
+        merged["algorithm"] = {"name": merged["algorithm"]}
+    for text in overrides:
+        path, value = parse_override(text)
+        if path == ["algorithm"]:
+            value = {"name": value}  # the row as it is: overrides of another row would not fit it
+        here = merged
+        for part in path[:-1]:
+            here = here.setdefault(part, {})
+            if not isinstance(here, dict):
+                raise ConfigError(f"{'.'.join(path)}: {part!r} is a value, not a section")
+        here[path[-1]] = value
+    return merged
+
+
+def preset_names() -> list[str]:
+    """Return the names of the bundled presets."""
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """Return the values of a bundled preset.
+
+    Raises:
+        ConfigError: There is no such preset.
+    """
+    path = PRESETS / f"{name}.toml"
+    if "/" in name or not path.is_file():
+        names = preset_names()
+        raise ConfigError(f"no preset {name!r}.{suggest(name, names)} Presets: {', '.join(names)}")
+    return read_settings(path)
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """Return the values of a TOML or JSON file.
+
+    Raises:
+        ConfigError: The file is missing or is neither.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ConfigError(f"no settings file at {path}")
+    text = path.read_text(encoding="utf-8")
+    try:
+        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise ConfigError(f"{path} is not valid {kind}: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} must hold sections of settings, got {type(values).__name__}")
+    return values
+
+
+def to_values(config: TrainConfig) -> dict[str, Any]:
+    """Return the settings as JSON-able nested dicts; `resolve_config` reads them back equal."""
+    values: dict[str, Any] = _ADAPTER.dump_python(config, mode="json")
+    return values
