@@ -88,6 +88,8 @@ class SokobanEnv(TextEnv):
         size: (height, width) of generated rooms, border walls included.
         boxes: Boxes of generated rooms.
         pushes: (least, most) optimal pushes of generated rooms; None leaves a side open.
+        max_moves: Most moves of the solver's solution of generated rooms, so that a turn limit fits them;
+            the plain 6x6 room has 15.
         collection: "unfiltered", "medium" or "hard" of a Boxoban folder; None takes all.
         tasks: A TaskSet, a list of Task or a task file; excludes `split` and the level arguments.
         max_turns: Turn limit.
@@ -109,6 +111,8 @@ class SokobanEnv(TextEnv):
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array", "human"], "render_fps": 6}  # noqa: RUF012
     name: ClassVar[str] = "sokoban"
     default_max_turns: ClassVar[int] = 15
+    default_room: ClassVar[tuple[int, int, int]] = (6, 6, 1)
+    """Height, width and boxes of generated rooms."""
     prompt_folder: ClassVar[Path] = Path(__file__).parent
     idle_reward = REWARD_STEP
 
@@ -120,6 +124,7 @@ class SokobanEnv(TextEnv):
         size: tuple[int, int] | None = None,
         boxes: int | None = None,
         pushes: tuple[int | None, int | None] | None = None,
+        max_moves: int | None = None,
         collection: str | None = None,
         tasks: TaskSet | str | Path | None = None,
         max_turns: int | None = None,
@@ -130,12 +135,23 @@ class SokobanEnv(TextEnv):
         render_mode: str | None = None,
         invalid_action: str = "continue",
     ) -> None:
-        data = {"levels": levels, "size": size, "boxes": boxes, "pushes": pushes, "collection": collection}
+        data = {
+            "levels": levels,
+            "size": size,
+            "boxes": boxes,
+            "pushes": pushes,
+            "max_moves": max_moves,
+            "collection": collection,
+        }
         chosen = resolve_tasks(type(self), tasks, split, data)
         if chosen is None:
-            height, width = size or (6, 6)
+            height, width = size or self.default_room[:2]
             least, most = pushes or (None, None)
-            spec = RoomSpec(height, width, boxes or 1, least, most)
+            if size is None and boxes is None and max_moves is None:
+                max_moves = self.default_max_turns  # default rooms fit the default turn limit
+            spec = RoomSpec(
+                height, width, self.default_room[2] if boxes is None else boxes, least, most, max_moves
+            )
             chosen = choose_tasks(levels or GENERATED, split, spec, collection)
         super().__init__(chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action)
         if max_actions_per_turn < 1:
@@ -286,3 +302,37 @@ class SokobanEnv(TextEnv):
         if self._window is not None:
             self._window.close()
             self._window = None
+
+
+class BoxobanEnv(SokobanEnv):
+    """Sokoban on Boxoban's levels: 10x10 rooms with four boxes, 200 turns.
+
+    ## Description
+    Rules, texts and rewards are `SokobanEnv`'s; only the defaults differ. Give the folder of
+    google-deepmind/boxoban-levels as `levels=`; without it, rooms of the same size are generated. Solutions
+    with the fewest pushes run to more than 150 moves, hence the limit of 200 turns.
+
+    ## Action Space
+    As `SokobanEnv`.
+
+    ## Observation Space
+    As `SokobanEnv`.
+
+    ## Rewards
+    As `SokobanEnv`.
+
+    ## Starting State
+    As `SokobanEnv`; `collection` restricts a Boxoban folder to "unfiltered", "medium" or "hard".
+
+    ## Episode End
+    Terminated when solved, truncated after `max_turns` (default 200) turns.
+
+    ## Arguments
+    Those of `SokobanEnv`.
+
+    ## Version History
+    - v0: first version.
+    """
+
+    default_max_turns: ClassVar[int] = 200
+    default_room: ClassVar[tuple[int, int, int]] = (10, 10, 4)

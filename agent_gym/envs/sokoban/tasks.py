@@ -35,11 +35,25 @@ def _room(spec: RoomSpec, split: str, seed: int) -> str:
     return room_from_seed(spec, split, seed).to_xsb()
 
 
+def _size(spec: RoomSpec) -> str:
+    return f"{spec.height}x{spec.width}-{spec.boxes}"
+
+
+def _slug(spec: RoomSpec) -> str:
+    """Name a specification in ids: `6x6-1`, with limits `6x6-1-p3to8-m15`."""
+    name = _size(spec)
+    if spec.min_pushes is not None or spec.max_pushes is not None:
+        low = "" if spec.min_pushes is None else spec.min_pushes
+        high = "" if spec.max_pushes is None else spec.max_pushes
+        name += f"-p{low}to{high}"
+    return name if spec.max_moves is None else f"{name}-m{spec.max_moves}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GeneratedRooms(TaskSet):
     """Rooms generated from their seeds when they are fetched.
 
-    Splits never share a room, not even rotated or mirrored: a room's content decides its split.
+    Splits never share a layout of walls and goals, not even rotated or mirrored: the layout decides the split.
 
     Attributes:
         spec: Size, boxes and difficulty.
@@ -56,7 +70,7 @@ class GeneratedRooms(TaskSet):
                 f"{suggest(self.split, SPLIT_SIZES)}"
             )
         object.__setattr__(
-            self, "_ids", SeedIds(f"gen/{self.spec.name}/{self.split}/", SPLIT_SIZES[self.split])
+            self, "_ids", SeedIds(f"gen/{_slug(self.spec)}/{self.split}/", SPLIT_SIZES[self.split])
         )
 
     @property
@@ -69,7 +83,7 @@ class GeneratedRooms(TaskSet):
         """Generate the room of an id."""
         seed = self.ids.seed(task_id)
         assert seed is not None  # get() and __getitem__ pass known ids only
-        return Task(task_id, self.spec.name, self.split, _room(self.spec, self.split, seed))
+        return Task(task_id, _size(self.spec), self.split, _room(self.spec, self.split, seed))
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,9 @@ def choose_tasks(
     """
     if isinstance(levels, (str, Path)) and str(levels) == GENERATED:
         if collection is not None:
-            raise ConfigError(f"collection={collection!r} selects from a Boxoban folder; give levels= its path")
+            raise ConfigError(
+                f"collection={collection!r} selects from a Boxoban folder; give levels= its path"
+            )
         return GeneratedRooms(spec, split or "train")
     if isinstance(levels, (str, Path)):
         files = LevelFiles(resolve_data(levels, _EXPECTED))

@@ -1,0 +1,270 @@
+"""From a batch with advantages to optimiser steps.
+
+Rows are scored once by the policy that produced them (pi_old) and, for a KL term, by the reference; then each
+pass cuts the batch into minibatches, one optimiser step each, and each minibatch into micro-batches that only
+bound memory. Losses are sums over tokens divided by totals of the whole minibatch, so the cut changes nothing.
+
+Where the whole batch is one optimiser step and there is one pass, the policy in training is still pi_old, so the
+scoring pass is left out and pi_old's log-probabilities are those of the first forward.
+
+The trajectory-level ratio needs the mean log-ratio of whole episodes. An episode's rows stay in one minibatch;
+when that minibatch is cut, one more forward without gradient collects the means first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from agent_gym.core.seeding import generator
+from trainers.algorithms import AlgorithmConfig, ImportanceLevel
+from trainers.batch import Batch
+from trainers.config import OptimSettings
+from trainers.losses import LossOutput, policy_loss
+from trainers.packing import NO_SEGMENT, PackedRows, TokenRow, pack, plan_microbatches
+from trainers.policy import Policy
+from trainers.ratios import EpisodeSums, episode_sums, merge_episode_sums
+from trainers.rows import Floats
+from trainers.tokens import MinibatchTotals, TokenBatch
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRow:
+    """A token row with what is fixed during the update.
+
+    Attributes:
+        row: Ids and mask, length T.
+        advantage: Advantage of each token's turn, float32 [T].
+        old: Log-probabilities under pi_old, float32 [T]; None when the first forward gives them.
+        reference: Log-probabilities under the reference, float32 [T]; None without a KL term.
+        entropy: Token entropies under pi_old in nats, float32 [T]; None as for `old`.
+    """
+
+    row: TokenRow
+    advantage: torch.Tensor
+    old: torch.Tensor | None = None
+    reference: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MicroStep:
+    """What one micro-batch did; handed to the diagnostics.
+
+    Attributes:
+        tokens: Its tensors, detached from the graph.
+        loss: The loss and its parts.
+        sampler_logp: What the sampler said of the tokens, [B, T], or None.
+    """
+
+    tokens: TokenBatch
+    loss: LossOutput
+    sampler_logp: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One optimiser step.
+
+    Attributes:
+        loss: Its loss.
+        policy: Policy term.
+        kl: KL term before its coefficient.
+        entropy: Entropy before its coefficient.
+        grad_norm: Gradient norm before clipping.
+        applied: False when the gradient was not finite and the step was left out.
+    """
+
+    loss: float
+    policy: float
+    kl: float
+    entropy: float
+    grad_norm: float
+    applied: bool
+
+
+class Updater:
+    """Takes optimiser steps on batches.
+
+    Args:
+        policy: The policy in training.
+        reference: Frozen policy of the KL term; None when its coefficient is 0.
+        optimizer: Optimiser over the policy's parameters.
+        scheduler: Learning-rate schedule, stepped once an optimiser step.
+        algorithm: The algorithm.
+        settings: Optimisation settings.
+        temperature: Sampling temperature, at which log-probabilities are evaluated.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        reference: Policy | None,
+        optimizer: torch.optim.Optimizer,
+        scheduler: torch.optim.lr_scheduler.LRScheduler,
+        algorithm: AlgorithmConfig,
+        settings: OptimSettings,
+        temperature: float,
+    ) -> None:
+        self.policy = policy
+        self.reference = reference
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.algorithm = algorithm
+        self.settings = settings
+        self.temperature = temperature
+
+    def update(
+        self, batch: Batch, advantage_R: Floats, shuffle_seed: int
+    ) -> Iterator[MicroStep | StepReport]:
+        """Run all passes over a batch.
+
+        Args:
+            batch: The batch.
+            advantage_R: Advantage of each turn row.
+            shuffle_seed: Seed of the order of rows.
+
+        Yields:
+            A `MicroStep` for every micro-batch and a `StepReport` after each optimiser step.
+        """
+        rows = [row for row in batch.rows if any(row.mask)]
+        if not rows:
+            return
+        single = self.settings.passes == 1 and len(self._minibatches(rows, shuffle_seed)) == 1
+        scored = self._score(rows, advantage_R, with_old=not single)
+        for number in range(self.settings.passes):
+            for minibatch in self._minibatches(rows, shuffle_seed + number):
+                yield from self._step([scored[index] for index in minibatch])
+
+    def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
+        """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes."""
+        whole = self.algorithm.importance_level is ImportanceLevel.TRAJECTORY
+        units: dict[int, list[int]] = {}
+        for index, row in enumerate(rows):
+            units.setdefault(row.episode if whole else index, []).append(index)
+        listed = list(units.values())
+        size = self.settings.minibatch_rows or len(rows)
+        minibatches: list[list[int]] = [[]]
+        for place in generator("minibatches", seed).permutation(len(listed)).tolist():
+            if len(minibatches[-1]) >= size:
+                minibatches.append([])
+            minibatches[-1] += listed[place]
+        return minibatches
+
+    @torch.no_grad()
+    def _score(self, rows: Sequence[TokenRow], advantage_R: Floats, with_old: bool) -> list[ScoredRow]:
+        advantages = torch.as_tensor(advantage_R, dtype=torch.float32)
+        scored: list[ScoredRow | None] = [None] * len(rows)
+        needs_forward = with_old or self.reference is not None
+        for indices in plan_microbatches([len(row) for row in rows], self.settings.max_tokens_per_microbatch):
+            chosen = [rows[index] for index in indices]
+            old = entropy = reference = None
+            if needs_forward:
+                packed = pack(chosen, self.policy.pad_id, device=self.policy.device)
+                if with_old:
+                    stats = self.policy.token_stats(packed, self.temperature, entropy=True)
+                    old, entropy = stats.logp.cpu(), stats.entropy
+                    assert entropy is not None
+                    entropy = entropy.cpu()
+                if self.reference is not None:
+                    reference = self.reference.token_stats(packed, self.temperature, entropy=False).logp.cpu()
+            for place, (index, row) in enumerate(zip(indices, chosen, strict=True)):
+                width = len(row)
+                segments = torch.tensor(row.segments)
+                spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
+                scored[index] = ScoredRow(
+                    row,
+                    spread,
+                    None if old is None else old[place, :width],
+                    None if reference is None else reference[place, :width],
+                    None if entropy is None else entropy[place, :width],
+                )
+        return [row for row in scored if row is not None]
+
+    def _step(self, rows: Sequence[ScoredRow]) -> Iterator[MicroStep | StepReport]:
+        """Take one optimiser step on a minibatch."""
+        plan = plan_microbatches([len(item.row) for item in rows], self.settings.max_tokens_per_microbatch)
+        parts = [[rows[index] for index in indices] for indices in plan]
+        packed = [pack([item.row for item in part], self.policy.pad_id) for part in parts]
+        totals = MinibatchTotals.sum(MinibatchTotals.of(item.mask, item.segment) for item in packed)
+        sums = self._episode_means(parts, packed)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = policy = kl = entropy = 0.0
+        for part, item in zip(parts, packed, strict=True):
+            tokens = self._tokens(part, item, graph=True)
+            means = None if sums is None else sums.mean_for(tokens.episode)
+            output = policy_loss(tokens, self.algorithm, totals, means)
+            output.loss.backward()
+            loss += float(output.loss.detach())
+            policy, kl, entropy = (
+                policy + float(output.policy),
+                kl + float(output.kl),
+                entropy + float(output.entropy),
+            )
+            yield MicroStep(_detached(tokens), output, item.sampler_logp)
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip)
+        finite = bool(torch.isfinite(norm))
+        if finite:
+            self.optimizer.step()
+            self.scheduler.step()
+        yield StepReport(loss, policy, kl, entropy, float(norm), finite)
+
+    def _episode_means(
+        self, parts: Sequence[Sequence[ScoredRow]], packed: Sequence[PackedRows]
+    ) -> EpisodeSums | None:
+        if self.algorithm.importance_level is not ImportanceLevel.TRAJECTORY or len(parts) == 1:
+            return None
+        with torch.no_grad():
+            return merge_episode_sums(
+                episode_sums(self._tokens(part, item, graph=False))
+                for part, item in zip(parts, packed, strict=True)
+            )
+
+    def _tokens(self, part: Sequence[ScoredRow], packed: PackedRows, graph: bool) -> TokenBatch:
+        device = self.policy.device
+        packed = packed.to(device)
+        stats = self.policy.token_stats(packed, self.temperature, entropy=graph)
+        old = _pad([item.old for item in part], packed, device)
+        return TokenBatch(
+            logp_new=stats.logp,
+            logp_old=stats.logp.detach() if old is None else old,
+            advantage=_need(_pad([item.advantage for item in part], packed, device)),
+            mask=packed.mask,
+            segment=packed.segment,
+            episode=packed.episode,
+            logp_ref=_pad([item.reference for item in part], packed, device),
+            entropy=stats.entropy,
+        )
+
+
+def _pad(
+    values: Sequence[torch.Tensor | None], packed: PackedRows, device: torch.device
+) -> torch.Tensor | None:
+    """Return values of rows as [B, T], right-padded with 0; None when the rows have none."""
+    if any(value is None for value in values):
+        return None
+    padded = torch.zeros(packed.input_ids.shape, dtype=torch.float32)
+    for place, value in enumerate(values):
+        assert value is not None
+        padded[place, : len(value)] = value
+    return padded.to(device)
+
+
+def _need(value: torch.Tensor | None) -> torch.Tensor:
+    assert value is not None
+    return value
+
+
+def _detached(tokens: TokenBatch) -> TokenBatch:
+    return TokenBatch(
+        tokens.logp_new.detach(),
+        tokens.logp_old,
+        tokens.advantage,
+        tokens.mask,
+        tokens.segment,
+        tokens.episode,
+        tokens.logp_ref,
+        None if tokens.entropy is None else tokens.entropy.detach(),
+    )
