@@ -6,8 +6,9 @@ number and gets `Observed` tuples back. Everything that crosses is picklable.
 
 from __future__ import annotations
 
+import importlib
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium as gym
@@ -78,14 +79,18 @@ class IdMaker:
 
     def __init__(self, env_id: str, kwargs: dict[str, Any]) -> None:
         self.env_id = env_id
-        self.kwargs = kwargs
+        # Gymnasium's passive checker costs time at every step and fails after a step that raised.
+        self.kwargs = {"disable_env_checker": True, **kwargs}
 
     def __call__(self) -> gym.Env[Any, Any]:
         """Make one environment."""
         # Registration imports the environments, which import this package's core.
         from agent_gym.registration import make_env
 
-        return make_env(self.env_id, self.kwargs)
+        module, _, env_id = self.env_id.rpartition(":")
+        if module:
+            importlib.import_module(module)
+        return make_env(env_id, self.kwargs)
 
 
 class SlotHost:
@@ -152,6 +157,41 @@ class SlotHost:
             raise
         except Exception as error:
             raise self._broken(slot, "the oracle's action", error) from error
+
+    def rerun(
+        self, slot: int, start: EpisodeStart, actions: Sequence[str], digests: Sequence[str]
+    ) -> Iterator[int]:
+        """Bring a slot to where another host's slot was, checking every step; yields the steps done so far.
+
+        Args:
+            slot: Slot to bring there.
+            start: Start of the episode.
+            actions: Actions taken since.
+            digests: `Observed.digest` of the reset and of each step, one more than actions.
+
+        Raises:
+            WorkerError: The episode does not repeat: the environment is not deterministic.
+        """
+        for done, digest in enumerate(digests):
+            try:
+                observed = self.reset(slot, start) if done == 0 else self.step(slot, actions[done - 1])
+                same, detail = observed.digest() == digest, "shows another observation, reward, flag or task"
+            except (AgentGymError, GymnasiumError) as error:
+                same, detail = False, f"raises {type(error).__name__}: {error}"
+            if not same:
+                env = self._envs.pop(slot, None)
+                self._task_ids.pop(slot, None)
+                name = "The environment" if env is None else type(env.unwrapped).__name__
+                what = (
+                    f"reset with {start}"
+                    if done == 0
+                    else f"turn {done}, action {shorten(actions[done - 1])}"
+                )
+                raise WorkerError(
+                    f"{name} is not deterministic: re-running slot {slot} after its worker was lost, {what} "
+                    f"{detail} than before. Make all that is visible depend on the seed and the actions only"
+                )
+            yield done
 
     def close(self) -> None:
         """Close every environment."""
