@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from agent_gym.envs.alfworld.explain import explain
 from agent_gym.envs.alfworld.game import Game
-from agent_gym.envs.alfworld.gamefile import TextFormat
+from agent_gym.envs.alfworld.gamefile import TASK_PREFIX, TextFormat, announce
 from agent_gym.envs.alfworld.goals import TaskType
 from agent_gym.envs.alfworld.names import Vocabulary, listing
 from agent_gym.envs.alfworld.rules import RULES
@@ -48,11 +48,13 @@ class GameState:
         text_format: Texts to speak; None takes the format of the game's file.
         feedback: What a rejected command answers.
         vocabulary: Names to use; None takes the game's usual ones.
+        task: Goal sentence to announce; None takes the game's own.
 
     Attributes:
         game: The compiled game.
         text_format: Texts spoken.
         vocabulary: Names in use.
+        task_line: Last line of the intro.
         place: The agent's location.
         held: The object in hand, or `NOTHING`.
         contents: For each receptacle, the objects in it, ascending.
@@ -78,6 +80,7 @@ class GameState:
         "place",
         "sliced",
         "taken_out",
+        "task_line",
         "text_format",
         "toggled",
         "vocabulary",
@@ -91,24 +94,26 @@ class GameState:
         *,
         feedback: FeedbackStyle = FeedbackStyle.ORIGINAL,
         vocabulary: Vocabulary | None = None,
+        task: str | None = None,
     ) -> None:
         self.game = game
         self.text_format = text_format if text_format is not None else game.text_format
         self.feedback = feedback
         self.vocabulary = vocabulary if vocabulary is not None else game.vocabulary()
+        self.task_line = game.task_line if task is None else announce(task)
         self._restart()
 
-    def reset(self, vocabulary: Vocabulary | None = None) -> str:
-        """Start over.
+    @property
+    def task(self) -> str:
+        """The goal sentence in use, without the words and the full stop around it."""
+        return self.task_line.removeprefix(TASK_PREFIX).removesuffix(".")
 
-        Args:
-            vocabulary: Other names from now on; None keeps the present ones.
+    def reset(self) -> str:
+        """Start over.
 
         Returns:
             The intro: a title, what there is to see, and the task.
         """
-        if vocabulary is not None:
-            self.vocabulary = vocabulary
         self._restart()
         return self.intro()
 
@@ -166,9 +171,7 @@ class GameState:
                     place = names.receptacles[r]
                     pickupable = game.pickupable
                     commands += [
-                        f"take {names.objects[o]} from {place}"
-                        for o in self.contents[r]
-                        if pickupable >> o & 1
+                        f"take {names.objects[o]} from {place}" for o in self.contents[r] if pickupable >> o & 1
                     ]
         for r in here:
             if game.openable >> r & 1:
@@ -186,11 +189,9 @@ class GameState:
         if game.here[self.place]:
             seen = self.surroundings()
         else:  # the one place where the receptacles of the room are listed
-            reachable = [
-                f"a {name}" for name, p in zip(names.receptacles, game.place_of, strict=True) if p >= 0
-            ]
+            reachable = [f"a {name}" for name, p in zip(names.receptacles, game.place_of, strict=True) if p >= 0]
             seen = f"{MIDDLE_OF_ROOM} {listing(reachable)}."
-        return f"{TITLE}\n\n{seen}\n\n{game.task_line}"
+        return f"{TITLE}\n\n{seen}\n\n{self.task_line}"
 
     def anchor(self) -> str:
         """Return the visible state as text, without history: place, visible contents, inventory."""

@@ -273,9 +273,7 @@ class _Compiler:
     def _start(self) -> int:
         starts = [args[1] for args in self.facts.get("atlocation", ())]
         if len(starts) != 1:
-            raise DataError(
-                f"the problem must place one agent at one location; it has {len(starts)} such facts"
-            )
+            raise DataError(f"the problem must place one agent at one location; it has {len(starts)} such facts")
         return self.number[starts[0]]
 
     def _places(self) -> tuple[int, ...]:

@@ -24,7 +24,8 @@ MAX_FILE_BYTES: Final = 16_000_000
 
 TASK_PREFIX: Final = "Your task is to: "
 
-_TASK_RULE: Final = re.compile(r'"task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")')
+TASK_RULE: Final = re.compile(r'"task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")')
+"""Finds the rule of a grammar that holds the goal sentence; group 1 is the JSON string."""
 _OLD_PUT, _NEW_PUT = 'template :: "put {o} in/on {r}"', 'template :: "move {o} to {r}"'
 _HELP_ACTION: Final = re.compile(r"\(\s*:action\s+help\b", re.IGNORECASE)
 
@@ -88,11 +89,9 @@ class GameRecord:
             task = _grammar_task(grammar)
         elif "task" in content:
             text_format = TextFormat.V04
-            task = TASK_PREFIX + _text(content, "task").removeprefix(TASK_PREFIX).removesuffix(".") + "."
+            task = announce(_text(content, "task"))
         else:
-            raise DataError(
-                f"game has neither 'grammar' nor 'task'; its keys are {sorted(map(str, content))}"
-            )
+            raise DataError(f"game has neither 'grammar' nor 'task'; its keys are {sorted(map(str, content))}")
         solvable = content.get("solvable")
         if solvable is not None and not isinstance(solvable, bool):
             raise DataError(f"game key 'solvable' must be true, false or null, got {solvable!r}")
@@ -102,6 +101,11 @@ class GameRecord:
                 raise DataError("game key 'walkthrough' must be a list of commands or null")
             walkthrough = tuple(walkthrough)
         return cls(problem, task, text_format, solvable, walkthrough)
+
+
+def announce(sentence: str) -> str:
+    """Return the intro's last line for a goal sentence, with one full stop."""
+    return f"{TASK_PREFIX}{sentence.strip().removeprefix(TASK_PREFIX).rstrip('. ')}."
 
 
 def read_game_content(path: Path) -> dict[str, Any]:
@@ -129,9 +133,7 @@ def read_game_content(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataError(f"cannot read game file {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 text (byte {error.start}); expected a game.tw-pddl file"
-        ) from error
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); expected a game.tw-pddl file") from error
     except json.JSONDecodeError as error:
         raise DataError(
             f"{path} is not whole JSON (line {error.lineno}, column {error.colno}: {error.msg}); it may be "
@@ -140,9 +142,7 @@ def read_game_content(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise DataError(f"{path} nests JSON values too deeply to be a game file") from error
     if not isinstance(content, dict):
-        raise DataError(
-            f"{path} holds a JSON {type(content).__name__}; expected an object with 'pddl_problem'"
-        )
+        raise DataError(f"{path} holds a JSON {type(content).__name__}; expected an object with 'pddl_problem'")
     return content
 
 
@@ -194,7 +194,7 @@ def _check_domain(domain: str, text_format: TextFormat) -> None:
 
 
 def _grammar_task(grammar: str) -> str:
-    match = _TASK_RULE.search(grammar)
+    match = TASK_RULE.search(grammar)
     if match is None:
         raise DataError("game grammar has no \"task\" rule with a sentence ('Your task is to: ...')")
     try:
