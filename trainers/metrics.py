@@ -21,8 +21,8 @@ KL_BUCKETS: dict[str, str] = {
 """The eight buckets of `kl_share/...`, in the order of the bits (sign, side, level)."""
 
 METRICS: dict[str, str] = {
-    "loss/total": "Minibatch loss that was minimised, averaged over the optimiser steps of the iteration.",
-    "loss/policy": "Policy term of the loss; near 0 at ratio 1 whatever the policy, so read its change only.",
+    "loss/total": "Minibatch loss that was minimised, averaged over the optimiser steps.",
+    "loss/policy": "Policy term of the loss; near 0 at ratio 1 whatever the policy.",
     "loss/kl": "KL term of the loss before its coefficient, aggregated as the policy term is.",
     "loss/entropy": "Entropy aggregated as the policy term is, before the coefficient of the bonus.",
     "optim/grad_norm": "Gradient norm before clipping, averaged over the optimiser steps.",
@@ -62,7 +62,7 @@ METRICS: dict[str, str] = {
     "replies/valid_action": "Share of replies whose action the environment accepted.",
     "replies/repeated_action": "Share of turns that repeat an action tried earlier from that state.",
     "rollout/success": "Success rate over all sampled episodes, before filtering.",
-    "rollout/return": "Mean episode return over all sampled episodes with a finite one, before filtering.",
+    "rollout/return": "Mean finite episode return over all sampled episodes, before filtering.",
     "rollout/episodes": "Episodes sampled, before filtering.",
     "filter/kept_share": "Share of sampled groups whose episodes differ, which is what the filter keeps.",
     "filter/tries": "Rounds of sampling this iteration took.",
