@@ -122,9 +122,7 @@ class EnvRunner(ABC):
     # What a runner supplies: results and failures by slot ------------------------------------------------
 
     @abstractmethod
-    def _reset(
-        self, starts: Mapping[int, EpisodeStart]
-    ) -> tuple[dict[int, Observed], dict[int, Exception]]: ...
+    def _reset(self, starts: Mapping[int, EpisodeStart]) -> tuple[dict[int, Observed], dict[int, Exception]]: ...
 
     @abstractmethod
     def _step(self, actions: Mapping[int, str]) -> tuple[dict[int, Observed], dict[int, Exception]]: ...

@@ -342,9 +342,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
             try:
                 yield Episode.from_json(line)
             except DataError as error:
-                raise DataError(
-                    f"{path}, line {number}: {error}; remove the line to read the others"
-                ) from error
+                raise DataError(f"{path}, line {number}: {error}; remove the line to read the others") from error
 
 
 def _drop_partial_line(path: Path) -> None:

@@ -189,9 +189,7 @@ class ProcessPoolRunner(EnvRunner):
     def _oracle(self, slots: list[int]) -> tuple[dict[int, Any], dict[int, Exception]]:
         return self._run(Command.ORACLE, dict.fromkeys(slots))
 
-    def _run(
-        self, command: Command, arguments: Mapping[int, Any]
-    ) -> tuple[dict[int, Any], dict[int, Exception]]:
+    def _run(self, command: Command, arguments: Mapping[int, Any]) -> tuple[dict[int, Any], dict[int, Exception]]:
         """Carry out a command on slots; returns values and failures by slot, in the order given."""
         if self._closed:
             raise ConfigError("this runner is closed; make a new one")
@@ -234,9 +232,7 @@ class ProcessPoolRunner(EnvRunner):
         earliest = min(job.deadline for job in jobs)
         mp_connection.wait(waitables, max(0.0, earliest - time.monotonic()))
 
-    def _advance(
-        self, job: _Job, command: Command, values: dict[int, Any], errors: dict[int, Exception]
-    ) -> None:
+    def _advance(self, job: _Job, command: Command, values: dict[int, Any], errors: dict[int, Exception]) -> None:
         """Take in what a worker has said, and replace it when it is lost."""
         answers = job.worker.receive()
         if answers is None:

@@ -153,12 +153,32 @@ class PromptTemplate:
             self._blocks["template"] = template
         return template
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> PromptTemplate:
+        return self  # read-only: copies of a wrapper share it, compiled
+
     def __getstate__(self) -> dict[str, Any]:  # compiled templates do not pickle
         return {"source": self.source, "name": self.name, "_blocks": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
+
+
+def template_for(env: Any, name_or_path: str | Path = "prompt") -> PromptTemplate:
+    """Return a prompt template of an environment.
+
+    Args:
+        env: The environment or a wrapper around it, or its class.
+        name_or_path: A name in the environment's prompt folder ("prompt", "compact"), or a path to a file.
+
+    Raises:
+        ConfigError: There is no such template; the message lists the environment's own.
+    """
+    text = str(name_or_path)
+    if text.endswith(".j2") or "/" in text or "\\" in text:
+        return PromptTemplate.load(name_or_path)
+    inner: Any = env if isinstance(env, type) else env.unwrapped
+    return PromptTemplate.load(Path(inner.prompt_folder) / f"{text}.j2")
 
 
 @dataclass(frozen=True)
@@ -179,9 +199,7 @@ class PromptBuilder:
         if self.history_length < 0:
             raise ConfigError(f"history_length must be at least 0, got {self.history_length}")
 
-    def prompt(
-        self, info: Mapping[str, Any], history: Sequence[Exchange] = (), shown: int | None = None
-    ) -> Prompt:
+    def prompt(self, info: Mapping[str, Any], history: Sequence[Exchange] = (), shown: int | None = None) -> Prompt:
         """Return the window prompt of the current turn.
 
         Args:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 # <|im_end|>, <|eot_id|>, </s>, <end_of_turn>, <eos>: markers that a server may leave in the text.
 _TURN_MARKER = re.compile(r"(?:<\|[A-Za-z0-9_ ]{1,40}\|>|</s>|<end_of_turn>|<eos>|<pad>)")
+_LONGEST_MARKER = 44
 _SHOWN = 60
 
 
@@ -130,7 +131,8 @@ def parse_reply(
     """
     grammar = grammar or ReplyGrammar()
     body = _strip_markers(text)
-    thoughts, rest, problem = _split_thoughts(body, grammar.thought_tag)
+    thoughts, outside, problem = _split_thoughts(body, grammar.thought_tag)
+    rest = "".join(outside)
     thought = "\n".join(part.strip() for part in thoughts)
     if problem:
         return ParsedReply(thought, None, False, problem)
@@ -143,11 +145,11 @@ def parse_reply(
         tag = grammar.thought_tag
         problem = f"The reply has no thought; start with <{tag}>...</{tag}>."
     elif strict:
-        problem = _strict_problem(rest, found, thoughts, grammar, expected)
+        problem = _strict_problem(outside, found, thoughts, grammar, expected)
     tag, content, _, _ = found[-1]
     content = content.strip()
     if not strict:
-        content = _strip_decoration(content)
+        content = _strip_decoration(content, sentence=grammar.tags[tag] == "{}")
     action: str | None = grammar.tags[tag].format(content) if content else None
     if not content:
         problem = f"The <{tag}> tag is empty; put one action between <{tag}> and </{tag}>."
@@ -161,16 +163,19 @@ def parse_reply(
 def _strip_markers(text: str) -> str:
     """Remove end-of-turn markers that stand at the end of the text."""
     text = text.strip()
+    end = len(text)
     while True:
-        tail = text[-44:]
+        tail = text[max(0, end - _LONGEST_MARKER) : end]
         last = next(reversed(list(_TURN_MARKER.finditer(tail))), None)
         if last is None or last.end() != len(tail):
-            return text
-        text = text[: len(text) - (last.end() - last.start())].rstrip()
+            return text[:end]
+        end -= last.end() - last.start()
+        while end and text[end - 1].isspace():
+            end -= 1
 
 
-def _split_thoughts(text: str, tag: str) -> tuple[list[str], str, str]:
-    """Return thoughts, the text outside them, and a problem ("" when none)."""
+def _split_thoughts(text: str, tag: str) -> tuple[list[str], list[str], str]:
+    """Return the thoughts, the texts before, between and after them, and a problem ("" when none)."""
     opening, closing = f"<{tag}>", f"</{tag}>"
     thoughts: list[str] = []
     rest: list[str] = []
@@ -179,17 +184,18 @@ def _split_thoughts(text: str, tag: str) -> tuple[list[str], str, str]:
     if first_close >= 0 and (first_open < 0 or first_close < first_open):
         # The chat template opened the thought, so the reply starts inside it.
         thoughts.append(text[:first_close])
+        rest.append("")
         position = first_close + len(closing)
     while True:
         start = text.find(opening, position)
         if start < 0:
             rest.append(text[position:])
-            return thoughts, "".join(rest), ""
+            return thoughts, rest, ""
         end = text.find(closing, start)
         if end < 0:
             thoughts.append(text[start + len(opening) :])
             problem = f"The {opening} block is never closed; close it with {closing} before the action."
-            return thoughts, "".join(rest) + text[position:start], problem
+            return thoughts, [*rest, text[position:start]], problem
         rest.append(text[position:start])
         thoughts.append(text[start + len(opening) : end].replace(opening, ""))
         position = end + len(closing)
@@ -220,7 +226,7 @@ def _nothing_found(rest: str, grammar: ReplyGrammar, expected: str) -> str:
 
 
 def _strict_problem(
-    rest: str,
+    pieces: list[str],
     found: list[tuple[str, str, int, int]],
     thoughts: list[str],
     grammar: ReplyGrammar,
@@ -230,7 +236,10 @@ def _strict_problem(
         return f"The reply holds {len(found)} actions; exactly one {expected} is expected."
     if len(thoughts) > 1:
         return f"The reply holds {len(thoughts)} thoughts; at most one is expected, before the action."
+    rest = "".join(pieces)
     _, _, start, end = found[0]
+    if thoughts and start < len(pieces[0]):
+        return f"The thought comes after the action; write the thought first, then {expected}."
     outside = (rest[:start] + rest[end:]).strip()
     if outside:
         shown = outside if len(outside) <= _SHOWN else outside[: _SHOWN - 3] + "..."
@@ -238,10 +247,21 @@ def _strict_problem(
     return ""
 
 
-def _strip_decoration(action: str) -> str:
-    """Drop what models put around an action: markers, quotes, backticks, one full stop."""
-    action = _strip_markers(action)
+def _strip_decoration(action: str, *, sentence: bool) -> str:
+    """Drop what models put around an action: markers, quotes, backticks, and one full stop.
+
+    Args:
+        action: Content of the action tag.
+        sentence: Whether a full stop at the end is decoration; it belongs to a query or an answer ("U.S.").
+    """
+    action = _strip_full_stop(_strip_markers(action), sentence)
     for quote in ("`", '"', "'"):
         if len(action) > 2 * len(quote) and action.startswith(quote) and action.endswith(quote):
-            action = action[1:-1].strip()
+            action = _strip_full_stop(action[1:-1].strip(), sentence)
+    return action
+
+
+def _strip_full_stop(action: str, sentence: bool) -> str:
+    if sentence and len(action) > 1 and action.endswith(".") and not action.endswith(".."):
+        return action[:-1].rstrip()
     return action

@@ -182,11 +182,7 @@ class SlotHost:
                 env = self._envs.pop(slot, None)
                 self._task_ids.pop(slot, None)
                 name = "The environment" if env is None else type(env.unwrapped).__name__
-                what = (
-                    f"reset with {start}"
-                    if done == 0
-                    else f"turn {done}, action {shorten(actions[done - 1])}"
-                )
+                what = f"reset with {start}" if done == 0 else f"turn {done}, action {shorten(actions[done - 1])}"
                 raise WorkerError(
                     f"{name} is not deterministic: re-running slot {slot} after its worker was lost, {what} "
                     f"{detail} than before. Make all that is visible depend on the seed and the actions only"
