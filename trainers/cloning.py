@@ -1,0 +1,250 @@
+"""Behaviour cloning: supervised training on the reply tokens of an expert's episodes.
+
+The start of every recipe (ALGORITHMS section 4): roll out an expert on training tasks, keep what succeeded,
+train on its reply tokens of all turns. What is left out: rolling the expert out and choosing its episodes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import groupby
+
+import torch
+
+from agent_gym.core.errors import ConfigError, DataError
+from trainers.packing import TokenRow, pack, plan_microbatches
+from trainers.policy import Policy
+
+_TAGGED = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
+
+
+class Schedule(StrEnum):
+    """How the learning rate goes on after the warm-up."""
+
+    COSINE = "cosine"
+    """Half a cosine down to 0."""
+    LINEAR = "linear"
+    """A straight line down to 0."""
+    CONSTANT = "constant"
+    """Stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloningSettings:
+    """How an expert is imitated; the defaults are those published for models of several billion weights."""
+
+    epochs: int = 1
+    """Passes over the rows."""
+    batch_size: int = 16
+    """Rows per optimiser step."""
+    learning_rate: float = 1e-5
+    """Peak learning rate; about 2e-3 for a tiny policy."""
+    warmup: float = 0.1
+    """Share of all steps in which the rate rises linearly from 0."""
+    schedule: Schedule = Schedule.COSINE
+    """Course of the rate after the warm-up."""
+    format_weight: float = 0.3
+    """Loss weight of markup and end tokens; tokens between a pair of tags weigh 1. Markup is the same in
+    every reply, so that at weight 1 it drowns the few tokens that decide."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay."""
+    max_grad_norm: float = 1.0
+    """Gradients are clipped to this norm."""
+    max_tokens_per_microbatch: int = 16384
+    """Padded tokens of one forward and backward pass; bounds memory, changes no result."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "max_tokens_per_microbatch"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "format_weight", "weight_decay"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        if not 0.0 <= self.warmup <= 1.0:
+            raise ConfigError(f"warmup is a share of all steps in [0, 1], got {self.warmup}")
+        if not self.max_grad_norm > 0.0:
+            raise ConfigError(f"max_grad_norm must be positive, got {self.max_grad_norm}")
+
+    def rate(self, step: int, total: int) -> float:
+        """Return the learning rate of 0-based `step` out of `total`."""
+        rising = math.ceil(self.warmup * total)
+        if step < rising:
+            return self.learning_rate * (step + 1) / rising
+        done = (step - rising) / max(1, total - rising)
+        match self.schedule:
+            case Schedule.COSINE:
+                return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
+            case Schedule.LINEAR:
+                return self.learning_rate * (1.0 - done)
+            case Schedule.CONSTANT:
+                return self.learning_rate
+
+
+@dataclass(frozen=True, slots=True)
+class CloningStep:
+    """What one optimiser step measured, before its update.
+
+    Attributes:
+        step: 1-based.
+        total: Steps of the whole run.
+        loss: Weighted mean cross-entropy, nats per unit of weight.
+        accuracy: Share of reply tokens that are the policy's likeliest token.
+        content_accuracy: The same over tokens of weight 1 or more, which leaves markup out; nan without any.
+        learning_rate: Rate of the step.
+    """
+
+    step: int
+    total: int
+    loss: float
+    accuracy: float
+    content_accuracy: float
+    learning_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class CloningResult:
+    """What a cloning run measured: one entry per step, in order.
+
+    Attributes:
+        history: The measurements of every step.
+        tokens: Reply tokens trained on, each pass counted.
+        seconds: Wall time.
+    """
+
+    history: tuple[CloningStep, ...]
+    tokens: int
+    seconds: float
+
+    @property
+    def steps(self) -> int:
+        """Number of optimiser steps."""
+        return len(self.history)
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Loss of every step."""
+        return tuple(entry.loss for entry in self.history)
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """Token accuracy of every step."""
+        return tuple(entry.accuracy for entry in self.history)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean token accuracy over the last tenth of the steps."""
+        last = self.history[-max(1, len(self.history) // 10) :]
+        return sum(entry.accuracy for entry in last) / len(last)
+
+
+def reply_weights(policy: Policy, reply: Sequence[int], format_weight: float) -> tuple[float, ...]:
+    """Return the loss weight of each token of one reply.
+
+    Tokens that show any character between a pair of tags (`<action>...</action>`, `<think>...</think>`) weigh
+    1; tags, what lies outside them and end tokens weigh `format_weight`. A reply without tags weighs 1 except
+    for its end token. Ids are decoded to find the places only; they are never encoded again.
+
+    Args:
+        policy: Whose tokenizer wrote the ids.
+        reply: Sampled ids of one reply.
+        format_weight: Weight of everything that is not content.
+    """
+    ends = [len(policy.decode(reply[: count + 1])) for count in range(len(reply))]
+    # A token that only completes a character shows nothing new: it belongs to that character.
+    starts = [min(start, end - 1) for start, end in zip([0, *ends], ends, strict=False)]
+    spans = [match.span(2) for match in _TAGGED.finditer(policy.decode(reply))]
+    weights = []
+    for token, start, end in zip(reply, starts, ends, strict=True):
+        inside = not spans or any(start < last and end > first for first, last in spans)
+        weights.append(1.0 if inside and token not in policy.eos_ids else format_weight)
+    return tuple(weights)
+
+
+def weigh(policy: Policy, row: TokenRow, format_weight: float) -> TokenRow:
+    """Return `row` with `reply_weights` on each of its replies, or as it is when it has weights."""
+    if row.weights is not None:
+        return row
+    weights: list[float] = []
+    for sampled, run in groupby(zip(row.ids, row.mask, strict=True), key=lambda pair: pair[1]):
+        ids = [token for token, _ in run]
+        weights.extend(reply_weights(policy, ids, format_weight) if sampled else [0.0] * len(ids))
+    return replace(row, weights=tuple(weights))
+
+
+def clone(
+    policy: Policy,
+    rows: Sequence[TokenRow],
+    settings: CloningSettings,
+    *,
+    seed: int = 0,
+    progress: Callable[[CloningStep], None] | None = None,
+) -> CloningResult:
+    """Train `policy`, in place, to give the replies of `rows`.
+
+    The same policy, rows, settings and seed give the same weights (on CPU, bit for bit at one thread count).
+
+    Args:
+        policy: Whose trainable weights change.
+        rows: Prompts with an expert's replies; rows without weights get those of `reply_weights`.
+        settings: How to train.
+        seed: Order of the rows.
+        progress: Called after every step.
+
+    Raises:
+        DataError: No row has a reply token.
+    """
+    weighed = [weigh(policy, row, settings.format_weight) for row in rows if row.reply_tokens]
+    if not weighed:
+        raise DataError(f"cloning needs rows with reply tokens, got {len(rows)} rows without any")
+    started = time.perf_counter()
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(
+        policy.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    per_epoch = math.ceil(len(weighed) / settings.batch_size)
+    total = settings.epochs * per_epoch
+    history: list[CloningStep] = []
+    for _ in range(settings.epochs):
+        order = torch.randperm(len(weighed), generator=generator).tolist()
+        for start in range(0, len(order), settings.batch_size):
+            batch = [weighed[index] for index in order[start : start + settings.batch_size]]
+            rate = settings.rate(len(history), total)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss, accuracy, content = _step(policy, batch, settings, optimizer)
+            history.append(CloningStep(len(history) + 1, total, loss, accuracy, content, rate))
+            if progress is not None:
+                progress(history[-1])
+    tokens = settings.epochs * sum(row.reply_tokens for row in weighed)
+    return CloningResult(tuple(history), tokens, time.perf_counter() - started)
+
+
+def _step(
+    policy: Policy, batch: list[TokenRow], settings: CloningSettings, optimizer: torch.optim.Optimizer
+) -> tuple[float, float, float]:
+    """Take one optimiser step; returns loss, accuracy and content accuracy."""
+    weight_sum = sum(sum(row.weights or ()) for row in batch) or 1.0
+    loss_sum = right = right_content = 0.0
+    n_tokens = n_content = 0
+    for indices in plan_microbatches(list(map(len, batch)), settings.max_tokens_per_microbatch):
+        packed = pack([batch[index] for index in indices], policy.pad_id, device=policy.device)
+        stats = policy.token_stats(packed, entropy=False, greedy=True)
+        assert stats.greedy is not None
+        # Divided by the weight of the whole batch, so that gradients add up to those of an uncut batch.
+        loss = -(stats.logp * packed.weight).sum() / weight_sum
+        loss.backward()  # type: ignore[no-untyped-call]
+        content = packed.mask & (packed.weight >= 1.0)
+        loss_sum += loss.item()
+        right += float(stats.greedy.sum())
+        right_content += float((stats.greedy & content).sum())
+        n_tokens += packed.n_tokens
+        n_content += int(content.sum())
+    torch.nn.utils.clip_grad_norm_(policy.parameters(), settings.max_grad_norm)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss_sum, right / n_tokens, right_content / n_content if n_content else math.nan
