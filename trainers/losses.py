@@ -50,6 +50,8 @@ class LossOutput:
     """The policy term has no gradient at this token: clipped, sequence-masked or of advantage 0, bool."""
     sequence_masked: Tensor
     """Token of a turn that the sequence mask took out, bool."""
+    band: tuple[float, float]
+    """Edges of the band, 1 - eps_low and 1 + eps_high."""
     kl_reference: Tensor | None
     """k3 to the reference, whatever estimator the loss uses; None without a reference."""
 
@@ -122,6 +124,7 @@ def policy_loss(
             log_ratio=token_log_ratio(tokens),
             above=tokens.sampled & (plain > 1 + config.eps_high),
             below=tokens.sampled & (plain < 1 - config.eps_low),
+            band=(1 - config.eps_low, 1 + config.eps_high),
             gradient_off=tokens.sampled & (off | masked | (advantage == 0)),
             sequence_masked=masked,
             kl_reference=None if tokens.logp_ref is None else reference_kl(tokens, KLKind.K3),

@@ -33,12 +33,12 @@ METRICS: dict[str, str] = {
     "policy/entropy": "Mean entropy of the policy at sampled tokens, in nats.",
     "policy/sampler_gap": "Mean over tokens of |log-probability by the sampler - by the trainer|.",
     "policy/sampler_gap_max": "Largest |log-probability by the sampler - by the trainer| of a token.",
-    "clip/tokens_above": "Share of sampled tokens with A > 0 whose ratio is above the band.",
-    "clip/tokens_below": "Share of sampled tokens with A < 0 whose ratio is below the band.",
-    "clip/rows_above": "Share of turn rows with mean A > 0 whose mean ratio is above the band.",
-    "clip/rows_below": "Share of turn rows with mean A < 0 whose mean ratio is below the band.",
-    "clip/grad_zero_rows_positive": "Share of turn rows with mean A > 0 whose policy gradient is zero.",
-    "clip/grad_zero_rows_negative": "Share of turn rows with mean A < 0 whose policy gradient is zero.",
+    "clip/tokens_above": "Tokens with A > 0 and a ratio above the band, as a share of all sampled tokens.",
+    "clip/tokens_below": "Tokens with A < 0 and a ratio below the band, as a share of all sampled tokens.",
+    "clip/rows_above": "Turn rows with A > 0 and a mean ratio above the band, as a share of all turn rows.",
+    "clip/rows_below": "Turn rows with A < 0 and a mean ratio below the band, as a share of all turn rows.",
+    "clip/grad_zero_rows_positive": "Turn rows with A > 0 and no policy gradient, as a share of all turn rows.",
+    "clip/grad_zero_rows_negative": "Turn rows with A < 0 and no policy gradient, as a share of all turn rows.",
     "clip/sequence_masked_rows": "Share of turn rows that the sequence mask took out of the policy term.",
     **{
         f"ratio/{side}_p{quantile:02d}": f"{quantile} % quantile of the ratio of tokens with {side} advantage."
