@@ -90,7 +90,7 @@ def write_game_files(record: Mapping[str, Any], folder: Path, domain: str, gramm
         DataError: The record is no game, or the grammar has no task rule.
     """
     content = with_stock_texts(record, domain, grammar)
-    split, task, trial = record["task_id"].split("/")
+    split, task, trial = str(record["task_id"]).split("/")
     target = folder / split / task / trial
     target.mkdir(parents=True, exist_ok=True)
     trajectory = {
