@@ -222,8 +222,7 @@ class TextEnv(gym.Env[str, str]):
         for key in options:
             if key not in _RESET_OPTIONS:
                 raise ConfigError(
-                    f"unknown reset option {key!r}; known: {list(_RESET_OPTIONS)}."
-                    f"{suggest(key, _RESET_OPTIONS)}"
+                    f"unknown reset option {key!r}; known: {list(_RESET_OPTIONS)}.{suggest(key, _RESET_OPTIONS)}"
                 )
         if len(options) > 1:
             raise ConfigError("give either options['task_id'] or options['task'], not both")
@@ -300,7 +299,8 @@ class TextEnv(gym.Env[str, str]):
         hint = suggest(shown, admissible)
         if admissible and not hint:
             hint = f" Admissible now: {list(admissible[:8])}"
-        return f"action {shown!r} is not accepted: {observation.strip().splitlines()[0]}{hint}"
+        reason = next(iter(observation.strip().splitlines()), "")
+        return f"action {shown!r} is not accepted: {reason}{hint}"
 
     def _info(self, *, valid: bool) -> dict[str, Any]:
         task = self.task

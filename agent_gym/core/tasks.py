@@ -236,7 +236,7 @@ def load_tasks(path: str | Path) -> ListTaskSet:
     if not path.is_file():
         raise DataError(f"no task file at {path}; expected JSON lines as `save_tasks` writes them")
     tasks = []
-    with path.open(encoding="utf-8") as stream:
+    with path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue

@@ -54,9 +54,7 @@ def gone(pids: list[int], seconds: float = 10.0) -> bool:
 
 @pytest.fixture
 def pool(tmp_path: Path) -> Iterator[ProcessPoolRunner]:
-    with ProcessPoolRunner(
-        FAULTY, {"traces": str(tmp_path)}, SLOTS, 2, timeout_s=2.0, max_restarts=2
-    ) as runner:
+    with ProcessPoolRunner(FAULTY, {"traces": str(tmp_path)}, SLOTS, 2, timeout_s=2.0, max_restarts=2) as runner:
         yield runner
 
 
@@ -141,9 +139,7 @@ class TestFailuresInsideAnEnvironment:
         ) as runner:
             yield runner
 
-    def test_the_call_finishes_the_other_slots_and_names_slot_task_and_action(
-        self, runner: EnvRunner
-    ) -> None:
+    def test_the_call_finishes_the_other_slots_and_names_slot_task_and_action(self, runner: EnvRunner) -> None:
         runner.reset({slot: EpisodeStart(slot, "door/3") for slot in range(3)})
         with pytest.raises(WorkerError) as caught:
             runner.step({0: "say a", 1: "break it", 2: "say b"})
@@ -180,9 +176,7 @@ class TestPool:
     ) -> None:
         starts = {slot: EpisodeStart(slot) for slot in range(SLOTS)}
         with in_process() as alone:
-            expected = [alone.reset(starts)] + [
-                alone.step(dict.fromkeys(starts, f"say {n}")) for n in range(6)
-            ]
+            expected = [alone.reset(starts)] + [alone.step(dict.fromkeys(starts, f"say {n}")) for n in range(6)]
         seen = [pool.reset(starts)]
         before = pool.worker_pids
         for n in range(6):
@@ -198,15 +192,11 @@ class TestPool:
         pool.step(dict.fromkeys(range(SLOTS), "say a"))
         # Slots 0, 2 and 4 share a worker: 0 has answered when 2 kills it, 4 has not been tried.
         seen = pool.step({0: "say b", 1: "say b", 2: "die once", 3: "say b", 4: "say b", 5: "say b"})
-        assert {slot: observed.info["turn"] for slot, observed in seen.items()} == dict.fromkeys(
-            range(SLOTS), 2
-        )
+        assert {slot: observed.info["turn"] for slot, observed in seen.items()} == dict.fromkeys(range(SLOTS), 2)
         assert seen[2].reward == 0.25
         assert pool.step({0: "say c"})[0].info["turn"] == 3
 
-    def test_a_worker_killed_between_calls_restores_running_episodes_only(
-        self, pool: ProcessPoolRunner
-    ) -> None:
+    def test_a_worker_killed_between_calls_restores_running_episodes_only(self, pool: ProcessPoolRunner) -> None:
         pool.reset({0: EpisodeStart(0), 2: EpisodeStart(2)})
         while not pool.step(pool.oracle([0]))[0].over:
             pass
