@@ -197,9 +197,7 @@ class AlgorithmConfig:
         if self.dual_clip is not None:
             _number("dual_clip", self.dual_clip, 1.0, math.inf, open_low=True, off="None switches it off")
         if self.sequence_mask_delta is not None:
-            _number(
-                "sequence_mask_delta", self.sequence_mask_delta, 0.0, math.inf, off="None switches it off"
-            )
+            _number("sequence_mask_delta", self.sequence_mask_delta, 0.0, math.inf, off="None switches it off")
         for name in ("sapo_tau_positive", "sapo_tau_negative", "anchor_similarity"):
             _number(name, getattr(self, name), 0.0, _RANGES[name][1], open_low=True)
         for name, least in (("norm_length", 1), ("max_tries", 1), ("filter_warmup", 0)):
@@ -255,9 +253,7 @@ def _choice(name: str, kind: type[_Choice], value: object) -> _Choice:
     return kind(value)
 
 
-def _number(
-    name: str, value: object, low: float, high: float, *, open_low: bool = False, off: str = ""
-) -> None:
+def _number(name: str, value: object, low: float, high: float, *, open_low: bool = False, off: str = "") -> None:
     real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if real and low <= value <= high and not (open_low and value == low):  # type: ignore[operator]
         return
@@ -320,7 +316,5 @@ def get_algorithm(name: str) -> AlgorithmConfig:
         ConfigError: When no algorithm has that name.
     """
     if name not in ALGORITHMS:
-        raise ConfigError(
-            f"Unknown algorithm {name!r}; known: {', '.join(ALGORITHMS)}.{suggest(name, ALGORITHMS)}"
-        )
+        raise ConfigError(f"Unknown algorithm {name!r}; known: {', '.join(ALGORITHMS)}.{suggest(name, ALGORITHMS)}")
     return ALGORITHMS[name]

