@@ -7,7 +7,7 @@ its turn in the turn table, so an advantage finds its tokens in either context m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from agent_gym.core.episode import Episode, Turn
 from agent_gym.core.errors import DataError
 from agent_gym.core.prompts import ContextMode
 from trainers.packing import NO_SEGMENT, TokenRow
-from trainers.rows import RowTable
+from trainers.rows import Bools, RowTable
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ class Batch:
         """All episodes, in order."""
         return [episode for group in self.groups for episode in group]
 
-    @property
-    def turns(self) -> list[Turn]:
-        """All turns, in the order of `table`."""
-        return [turn for episode in self.episodes for turn in episode.turns]
+    def without(self, dropped_R: Bools) -> Batch:
+        """Return the batch without the token rows of dropped turns; `table` stays, so segments still fit."""
+        gone = {int(segment) for segment in dropped_R.nonzero()[0]}
+        kept = tuple(row for row in self.rows if gone.isdisjoint(row.segments or ()))
+        return replace(self, rows=kept)
 
 
 def build_batch(groups: Sequence[Sequence[Episode]], context: ContextMode, format_penalty: float) -> Batch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
@@ -165,15 +165,23 @@ def reply_weights(policy: Policy, reply: Sequence[int], format_weight: float) ->
     return tuple(weights)
 
 
-def weigh(policy: Policy, row: TokenRow, format_weight: float) -> TokenRow:
-    """Return `row` with `reply_weights` on each of its replies, or as it is when it has weights."""
-    if row.weights is not None:
-        return row
-    weights: list[float] = []
-    for sampled, run in groupby(zip(row.ids, row.mask, strict=True), key=lambda pair: pair[1]):
-        ids = [token for token, _ in run]
-        weights.extend(reply_weights(policy, ids, format_weight) if sampled else [0.0] * len(ids))
-    return replace(row, weights=tuple(weights))
+def weigh(policy: Policy, rows: Iterable[TokenRow], format_weight: float) -> list[TokenRow]:
+    """Return `rows` with `reply_weights` on each of their replies; rows that have weights stay as they are."""
+    # An expert says few different things: each reply is looked at once.
+    seen: dict[tuple[int, ...], tuple[float, ...]] = {}
+    weighed = []
+    for row in rows:
+        if row.weights is not None:
+            weighed.append(row)
+            continue
+        weights: list[float] = []
+        for sampled, run in groupby(zip(row.ids, row.mask, strict=True), key=lambda pair: pair[1]):
+            ids = tuple(token for token, _ in run)
+            if sampled and ids not in seen:
+                seen[ids] = reply_weights(policy, ids, format_weight)
+            weights.extend(seen[ids] if sampled else (0.0,) * len(ids))
+        weighed.append(replace(row, weights=tuple(weights)))
+    return weighed
 
 
 def clone(
@@ -198,7 +206,7 @@ def clone(
     Raises:
         DataError: No row has a reply token.
     """
-    weighed = [weigh(policy, row, settings.format_weight) for row in rows if row.reply_tokens]
+    weighed = weigh(policy, (row for row in rows if row.reply_tokens), settings.format_weight)
     if not weighed:
         raise DataError(f"cloning needs rows with reply tokens, got {len(rows)} rows without any")
     started = time.perf_counter()

@@ -24,6 +24,7 @@ from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
 from trainers.algorithms import AlgorithmConfig, get_algorithm
+from trainers.cloning import CloningSettings
 
 PRESETS = Path(__file__).parent / "presets"
 TINY = "tiny"
@@ -86,26 +87,15 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class CloningSettings:
-    """Cold start: imitation of the environment's oracle before reinforcement learning."""
+class ColdStartSettings(CloningSettings):
+    """Imitation of the environment's oracle before reinforcement learning."""
 
     __pydantic_config__ = _STRICT
 
     episodes: int = 0
     """Oracle episodes on training tasks; 0 skips cloning."""
     min_score: float = 0.9
-    """Episodes that score less are left out (ALGORITHMS section 4)."""
-    epochs: int = 1
-    """Passes over the oracle's turns."""
-    batch_rows: int = 32
-    """Turns per step."""
-    learning_rate: float = 2e-3
-    """Peak of the cosine schedule."""
-    warmup: float = 0.1
-    """Share of the steps in which the learning rate rises."""
-    markup_weight: float = 0.3
-    """Loss weight of reply tokens outside the action text, against 1.0 inside: format is learned at once, the
-    action is what takes time."""
+    """Episodes that score less are left out."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +199,7 @@ class TrainConfig:
     """The environment."""
     model: ModelSettings = field(default_factory=ModelSettings)
     """The policy."""
-    cloning: CloningSettings = field(default_factory=CloningSettings)
+    cloning: ColdStartSettings = field(default_factory=ColdStartSettings)
     """The cold start."""
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
     """Sampling."""
@@ -234,7 +224,7 @@ class TrainConfig:
         _at_least(self, {"iterations": 0, "seed": 0})
         _at_least(self.rollout, {"groups": 1, "group_size": 1, "max_reply_tokens": 1, "max_parallel": 1})
         _at_least(self.optim, {"passes": 1, "minibatch_rows": 0, "warmup_steps": 0})
-        _at_least(self.cloning, {"episodes": 0, "epochs": 1, "batch_rows": 1})
+        _at_least(self.cloning, {"episodes": 0, "epochs": 1, "batch_size": 1})
         _at_least(self.evaluation, {"every": 0, "episodes": 1, "final_episodes": 0})
         _at_least(self.env, {"history_length": 0, "workers": 0})
         if self.env.pool_size is not None:

@@ -77,6 +77,7 @@ class Policy:
 
     Attributes:
         eos_ids: Ids that end a reply.
+        end_id: The one of them that the tokenizer calls its end: what an expert's reply should end with.
         pad_id: Id written on padding. It may be one of `eos_ids`: masks never come from ids, so that a real
             end token keeps its weight.
     """
@@ -96,9 +97,9 @@ class Policy:
         self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
         self.eos_ids = _eos_ids(model, tokenizer)
-        self.pad_id: int = (
-            min(self.eos_ids) if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        )
+        self.end_id: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
+        self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+        self._recompute = False
         self._reader = HeadReader(self.model)
 
     @classmethod
@@ -129,14 +130,25 @@ class Policy:
         """
         from transformers import AutoModelForCausalLM
 
+        from trainers import lora
+
         wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
         local = not allow_downloads
+
+        def load_model(source: str) -> Any:
+            return AutoModelForCausalLM.from_pretrained(
+                source, dtype=wanted, local_files_only=local, use_safetensors=True
+            )
+
         try:
             with _no_progress_bars():
-                model = AutoModelForCausalLM.from_pretrained(
-                    str(path_or_id), dtype=wanted, local_files_only=local, use_safetensors=True
-                )
+                if lora.is_adapter_folder(path_or_id):
+                    model = lora.load_on_base(path_or_id, load_model)
+                else:
+                    model = load_model(str(path_or_id))
             tokenizer = _load_tokenizer(path_or_id, local)
+        except DataError:
+            raise
         except (OSError, ValueError) as error:
             remedy = (
                 "check the path"
@@ -144,17 +156,22 @@ class Policy:
                 else "check the path, or allow downloads (allow_downloads=True) when it is a hub id"
             )
             raise DataError(
-                f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}: {remedy}. "
-                f"({error})"
+                f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}: {remedy}. ({error})"
             ) from error
-        return cls(
-            model, tokenizer, device=device, autocast=autocast, chat_template_kwargs=chat_template_kwargs
-        )
+        return cls(model, tokenizer, device=device, autocast=autocast, chat_template_kwargs=chat_template_kwargs)
 
     def save(self, folder: str | Path) -> None:
-        """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back."""
+        """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back.
+
+        Of a policy with adapters only these are written, see `trainers.lora`.
+        """
+        from trainers import lora
+
         with _no_progress_bars():
-            self.model.save_pretrained(str(folder))
+            if self.has_adapters:
+                lora.save_adapters(self.model, folder)
+            else:
+                self.model.save_pretrained(str(folder))
         self.tokenizer.save_pretrained(str(folder))
 
     def load_weights(self, folder: str | Path) -> None:
@@ -165,6 +182,11 @@ class Policy:
         """
         from transformers import AutoModelForCausalLM
 
+        from trainers import lora
+
+        if self.has_adapters:
+            lora.load_adapters(self.model, folder)
+            return
         try:
             with _no_progress_bars():
                 fresh = AutoModelForCausalLM.from_pretrained(
@@ -176,9 +198,7 @@ class Policy:
 
     # -- text and ids --------------------------------------------------------------------------------------
 
-    def encode_chat(
-        self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
-    ) -> list[int]:
+    def encode_chat(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> list[int]:
         """Return the ids of a conversation under the model's chat template.
 
         Args:
@@ -230,7 +250,7 @@ class Policy:
         Raises:
             ConfigError: The temperature is not positive.
         """
-        with self.autocast():
+        with self.autocast(), self._recomputing():
             return token_stats(
                 self._reader,
                 batch.to(self.device),
@@ -248,7 +268,7 @@ class Policy:
         Raises:
             ConfigError: The temperature is not positive.
         """
-        with self.autocast():
+        with self.autocast(), self._recomputing():
             return log_distributions(self._reader, batch.to(self.device), temperature=temperature)
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -256,6 +276,32 @@ class Policy:
         if self.autocast_dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
+    def enable_gradient_checkpointing(self) -> None:
+        """Recompute activations in the backward pass: less memory, about a third more time, equal results.
+
+        Models recompute in training mode only, so scoring with gradient enters it; dropout is set to 0 first.
+        """
+        for module in self.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            if isinstance(getattr(module, "attention_dropout", None), float):
+                module.attention_dropout = 0.0
+        # Renamed within transformers 5. Nothing is random here, so no generator state needs to be kept.
+        renamed = getattr(self.model, "activation_checkpointing_enable", None)
+        (renamed or self.model.gradient_checkpointing_enable)({"use_reentrant": False, "preserve_rng_state": False})
+        self._recompute = True
+
+    @contextmanager
+    def _recomputing(self) -> Iterator[None]:
+        if not (self._recompute and torch.is_grad_enabled()):
+            yield
+            return
+        self.model.train()
+        try:
+            yield
+        finally:
+            self.model.eval()
 
     # -- weights -------------------------------------------------------------------------------------------
 
@@ -274,10 +320,19 @@ class Policy:
 
     def reference_copy(self) -> Policy:
         """Return a frozen copy with its own weights, for the KL term; the tokenizer is shared."""
+        return self.with_model(copy.deepcopy(self.model).requires_grad_(False))
+
+    def with_model(self, model: Any) -> Policy:
+        """Return a policy around another model; device, tokenizer and settings are shared."""
         twin = copy.copy(self)
-        twin.model = copy.deepcopy(self.model).requires_grad_(False).eval()
+        twin.model = model.to(self.device).eval()
         twin._reader = HeadReader(twin.model)
         return twin
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether the model is wrapped by peft."""
+        return hasattr(self.model, "get_base_model")
 
     def checksum(self) -> str:
         """Return a blake2b digest (32 hex digits) of all weights: names, dtypes, shapes and bytes.
@@ -287,6 +342,8 @@ class Policy:
         digest = hashlib.blake2b(digest_size=16)
         for name, value in sorted(self.model.state_dict().items()):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            # Sharded weights (FSDP2) are gathered, which every rank has to take part in.
+            value = value.full_tensor() if hasattr(value, "full_tensor") else value
             flat = value.detach().to("cpu").contiguous().reshape(-1)
             digest.update(memoryview(flat.view(torch.uint8).numpy()))
         return digest.hexdigest()
@@ -301,9 +358,7 @@ def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
         elif source is not None:
             found.update(int(token) for token in source)
     if not found:
-        raise ConfigError(
-            "neither the tokenizer nor the generation config names an end-of-text token; set one"
-        )
+        raise ConfigError("neither the tokenizer nor the generation config names an end-of-text token; set one")
     return frozenset(found)
 
 

@@ -56,7 +56,7 @@ class MicroStep:
     Attributes:
         tokens: Its tensors, detached from the graph.
         loss: The loss and its parts.
-        sampler_logp: What the sampler said of the tokens, [B, T], or None.
+        sampler_logp: What the sampler said of the tokens, [B, T]; None after the first pass.
     """
 
     tokens: TokenBatch
@@ -69,18 +69,10 @@ class StepReport:
     """One optimiser step.
 
     Attributes:
-        loss: Its loss.
-        policy: Policy term.
-        kl: KL term before its coefficient.
-        entropy: Entropy before its coefficient.
         grad_norm: Gradient norm before clipping.
         applied: False when the gradient was not finite and the step was left out.
     """
 
-    loss: float
-    policy: float
-    kl: float
-    entropy: float
     grad_norm: float
     applied: bool
 
@@ -136,7 +128,7 @@ class Updater:
         scored = self._score(rows, advantage_R, with_old=not single)
         for number in range(self.settings.passes):
             for minibatch in self._minibatches(rows, shuffle_seed + number):
-                yield from self._step([scored[index] for index in minibatch])
+                yield from self._step([scored[index] for index in minibatch], first=number == 0)
 
     def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
         """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes."""
@@ -183,7 +175,7 @@ class Updater:
                 )
         return [row for row in scored if row is not None]
 
-    def _step(self, rows: Sequence[ScoredRow]) -> Iterator[MicroStep | StepReport]:
+    def _step(self, rows: Sequence[ScoredRow], first: bool) -> Iterator[MicroStep | StepReport]:
         """Take one optimiser step on a minibatch."""
         plan = plan_microbatches([len(item.row) for item in rows], self.settings.max_tokens_per_microbatch)
         parts = [[rows[index] for index in indices] for indices in plan]
@@ -191,25 +183,18 @@ class Updater:
         totals = MinibatchTotals.sum(MinibatchTotals.of(item.mask, item.segment) for item in packed)
         sums = self._episode_means(parts, packed)
         self.optimizer.zero_grad(set_to_none=True)
-        loss = policy = kl = entropy = 0.0
         for part, item in zip(parts, packed, strict=True):
             tokens = self._tokens(part, item, graph=True)
             means = None if sums is None else sums.mean_for(tokens.episode)
             output = policy_loss(tokens, self.algorithm, totals, means)
             output.loss.backward()
-            loss += float(output.loss.detach())
-            policy, kl, entropy = (
-                policy + float(output.policy),
-                kl + float(output.kl),
-                entropy + float(output.entropy),
-            )
-            yield MicroStep(_detached(tokens), output, item.sampler_logp)
+            yield MicroStep(_detached(tokens), output, item.sampler_logp if first else None)
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip)
         finite = bool(torch.isfinite(norm))
         if finite:
             self.optimizer.step()
             self.scheduler.step()
-        yield StepReport(loss, policy, kl, entropy, float(norm), finite)
+        yield StepReport(float(norm), finite)
 
     def _episode_means(
         self, parts: Sequence[Sequence[ScoredRow]], packed: Sequence[PackedRows]

@@ -1,0 +1,67 @@
+"""The two agents that need no model: the environment's expert, and chance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from agent_gym.core.batch import EnvRunner
+from agent_gym.core.driver import LiveEpisode, Reply
+from agent_gym.core.replies import ParsedReply, ReplyGrammar
+from agent_gym.core.seeding import generator
+
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+class OracleAgent:
+    """Plays the environment's expert.
+
+    Args:
+        grammar: Reply grammar of the environment.
+    """
+
+    def __init__(self, grammar: ReplyGrammar) -> None:
+        self._grammar = grammar
+
+    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
+        """Return the expert's next action of every episode as a well-formed reply."""
+        actions = runner.oracle([episode.slot for episode in episodes])
+        return [Reply(self._grammar.wrap(actions[episode.slot])) for episode in episodes]
+
+    def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
+        """Nothing to learn."""
+
+
+class RandomAgent:
+    """Chooses uniformly among the admissible actions and the templates, whose blanks are filled with a word
+    of the goal.
+
+    The choice depends on the episode's seed and turn only, so equal seeds play equally however episodes are
+    batched.
+
+    Args:
+        grammar: Reply grammar of the environment.
+    """
+
+    def __init__(self, grammar: ReplyGrammar) -> None:
+        self._grammar = grammar
+
+    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
+        """Return a random action of every episode as a well-formed reply."""
+        return [Reply(self._grammar.wrap(self._choose(episode))) for episode in episodes]
+
+    def _choose(self, episode: LiveEpisode) -> str:
+        info = episode.info
+        request = episode.request
+        rng = generator("random agent", request.seed, info["task_id"], info["turn"])
+        choices = [*info["admissible_actions"], *info["action_templates"]]
+        if not choices:
+            return "none"
+        choice = choices[int(rng.integers(len(choices)))]
+        words = _WORD.findall(info["goal"]) or ["thing"]
+        return _PLACEHOLDER.sub(lambda _: str(words[int(rng.integers(len(words)))]), choice)
+
+    def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
+        """Nothing to learn."""

@@ -1,0 +1,110 @@
+"""The cold start: oracle episodes on training tasks, the tiny policy built from their text, and cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_gym.core.agents import OracleAgent
+from agent_gym.core.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
+from agent_gym.core.batch import EnvRunner
+from agent_gym.core.episode import Episode
+from agent_gym.core.errors import DataError
+from agent_gym.core.prompts import PromptBuilder
+from agent_gym.core.replies import ParsedReply
+from trainers.conversation import Conversation, PromptEncoder
+from trainers.packing import TokenRow
+from trainers.policy import Policy
+
+
+@dataclass(frozen=True)
+class ExpertTurn:
+    """One turn of the expert: what it saw, did and said."""
+
+    info: dict[str, Any]
+    action: str | None
+    reply: str
+
+
+@dataclass(frozen=True)
+class ExpertEpisode:
+    """An oracle episode with the infos that prompts are built from."""
+
+    episode: Episode
+    turns: tuple[ExpertTurn, ...]
+
+
+class _WatchedOracle(OracleAgent):
+    """The oracle, remembering what it saw."""
+
+    def __init__(self, face: EnvFace) -> None:
+        super().__init__(face.env.reply_grammar)
+        self._face = face
+        self.turns: dict[int, list[ExpertTurn]] = {}
+
+    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
+        replies = super().act(episodes, runner)
+        for episode, reply in zip(episodes, replies, strict=True):
+            action = self._face.parse(reply.text).action
+            self.turns.setdefault(episode.index, []).append(ExpertTurn(episode.info, action, reply.text))
+        return replies
+
+    def observe(
+        self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply
+    ) -> None:
+        """Nothing to learn."""
+
+
+def play_expert(
+    face: EnvFace,
+    runner: EnvRunner,
+    requests: Sequence[EpisodeRequest],
+    min_score: float,
+    on_episode: Callable[[int, Episode], None] | None = None,
+) -> list[ExpertEpisode]:
+    """Play the oracle and keep the episodes that score more than `min_score`.
+
+    Raises:
+        DataError: None does.
+    """
+    oracle = _WatchedOracle(face)
+    played = play_episodes(face, runner, oracle, requests, on_episode=on_episode)
+    kept = [
+        ExpertEpisode(episode, tuple(oracle.turns[index]))
+        for index, episode in enumerate(played.episodes)
+        if episode is not None and episode.score > min_score
+    ]
+    if not kept:
+        first = next(iter(played.errors.values()), "")
+        raise DataError(
+            f"none of the {len(requests)} oracle episodes scores more than {min_score}, so there is nothing to "
+            f"imitate. {first}"
+        )
+    return kept
+
+
+def corpus(experts: Sequence[ExpertEpisode], builder: PromptBuilder) -> list[str]:
+    """Return the texts that a tiny policy's tokenizer is trained on: every prompt and every reply."""
+    texts = []
+    for expert in experts:
+        for turn in expert.turns:
+            texts += [builder.prompt(turn.info).text(), turn.reply]
+    return texts
+
+
+def expert_rows(experts: Sequence[ExpertEpisode], encoder: PromptEncoder, policy: Policy) -> list[TokenRow]:
+    """Return one row a turn: the prompt as the policy will see it, and the expert's reply with its end token."""
+    end = min(policy.eos_ids)
+    rows = []
+    for expert in experts:
+        conversation = Conversation(encoder)
+        for number, turn in enumerate(expert.turns):
+            prompt = conversation.prompt(turn.info)
+            if prompt is None:  # a policy would be stopped here too
+                break
+            reply = (*policy.encode(turn.reply), end)
+            rows.append(TokenRow.from_reply(prompt, reply))
+            if number + 1 < len(expert.turns):
+                conversation.add(turn.info, turn.action, reply, expert.turns[number + 1].info)
+    return rows

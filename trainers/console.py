@@ -1,0 +1,79 @@
+"""What a person at a terminal sees of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from trainers.evaluation import Evaluation
+
+_SHOWN = (
+    ("success", "rollout/success", ".2f"),
+    ("return", "rollout/return", "+.2f"),
+    ("format", "replies/valid_format", ".2f"),
+    ("entropy", "policy/entropy", ".3f"),
+    ("KL", "policy/kl_reference", ".4f"),
+    ("grad", "optim/grad_norm", ".2f"),
+    ("kept", "filter/kept_share", ".2f"),
+)
+_EVERY = 10  # lines between headings
+
+
+class ConsoleReporter:
+    """Progress bars for long phases, one line an iteration.
+
+    Args:
+        console: Where to write; the terminal's standard error when None, so that results can be piped.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self._lines = 0
+
+    def say(self, text: str) -> None:
+        """Show one line."""
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def _bar(self, name: str, total: int) -> Iterator[Callable[..., None]]:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            task = progress.add_task(name, total=total, note="")
+            yield lambda note="": progress.update(task, advance=1, note=note)
+
+    def phase(self, name: str, total: int) -> Any:
+        """Return a context manager whose value advances a progress bar when called."""
+        return self._bar(name, total)
+
+    def iteration(self, number: int, total: int, metrics: dict[str, float], seconds: float) -> None:
+        """Show the metrics of one iteration."""
+        width = len(str(total))
+        if self._lines % _EVERY == 0:
+            head = " ".join(f"{name:>8}" for name, _, _ in _SHOWN)
+            self.say(f"{'iteration':>{2 * width + 3}} {head} {'seconds':>8}")
+        self._lines += 1
+        values = (metrics.get(key) for _, key, _ in _SHOWN)
+        cells = (
+            f"{'-' if value is None else format(value, form):>8}"
+            for value, (_, _, form) in zip(values, _SHOWN, strict=True)
+        )
+        self.say(f"{number:>{width + 2}}/{total} {' '.join(cells)} {seconds:>8.2f}")
+
+    def evaluation(self, when: str, evaluation: Evaluation) -> None:
+        """Show an evaluation."""
+        failed = f", {evaluation.n_error} lost to environment errors" if evaluation.n_error else ""
+        self.say(
+            f"Evaluation ({when}): success {evaluation.success:.3f} ± {evaluation.standard_error:.3f} on "
+            f"{evaluation.n_ok} episodes, {evaluation.turns:.1f} turns, valid format "
+            f"{evaluation.valid_format:.2f}{failed}"
+        )

@@ -1,0 +1,114 @@
+"""Evaluation of a policy during a run: fixed tasks, fixed seeds, nothing trained on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from agent_gym.core.driver import EpisodeRequest, PlayResult, play_episodes
+from agent_gym.core.episode import Episode
+from agent_gym.core.seeding import derive_seed
+from trainers.conversation import PromptEncoder
+from trainers.rollout import PolicyAgent
+from trainers.samplers.base import Sampler, SamplingSettings
+from trainers.setup import Stage
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found.
+
+    Attributes:
+        split: Split that was played.
+        n_ok: Episodes played.
+        n_error: Episodes in which the environment failed; not counted as failures of the policy.
+        success: Share of solved episodes.
+        score: Mean task score.
+        reward: Mean episode return.
+        turns: Mean turns.
+        valid_format: Share of replies that follow the grammar.
+        valid_action: Share of replies whose action was accepted.
+        by_type: Success by task type.
+    """
+
+    split: str
+    n_ok: int
+    n_error: int
+    success: float
+    score: float
+    reward: float
+    turns: float
+    valid_format: float
+    valid_action: float
+    by_type: dict[str, float]
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the success rate."""
+        return (self.success * (1 - self.success) / self.n_ok) ** 0.5 if self.n_ok else 0.0
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        """Return the numbers as metrics named `<prefix>/...`."""
+        names = ("success", "score", "reward", "turns", "valid_format", "valid_action")
+        return {f"{prefix}/{name}": float(getattr(self, name)) for name in names}
+
+
+def summarise(split: str, result: PlayResult) -> Evaluation:
+    """Return the means over played episodes."""
+    episodes = result.whole
+    types: dict[str, list[bool]] = defaultdict(list)
+    for episode in episodes:
+        types[episode.task_type].append(episode.success)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return Evaluation(
+        split=split,
+        n_ok=len(episodes),
+        n_error=len(result.errors),
+        success=_mean([episode.success for episode in episodes]),
+        score=_mean([episode.score for episode in episodes]),
+        reward=_mean([episode.reward for episode in episodes]),
+        turns=_mean([len(episode.turns) for episode in episodes]),
+        valid_format=_mean([turn.valid_format for turn in turns]),
+        valid_action=_mean([turn.valid_action for turn in turns]),
+        by_type={kind: _mean(types[kind]) for kind in sorted(types)},
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def evaluate_policy(
+    stage: Stage,
+    encoder: PromptEncoder,
+    sampler: Sampler,
+    sampling: SamplingSettings,
+    task_ids: Sequence[str],
+    seed: int,
+    *,
+    on_episode: Callable[[int, Episode], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> tuple[Evaluation, PlayResult]:
+    """Play each task once.
+
+    Args:
+        stage: Split to play.
+        encoder: Prompt encoder of the policy.
+        sampler: Sampler that holds the policy's weights.
+        sampling: How replies are drawn.
+        task_ids: Tasks, in order.
+        seed: Each episode's seed and the draws derive from it, so evaluations of two policies differ by the
+            policies only.
+        on_episode: Called as episodes finish.
+        should_stop: Ends the evaluation early.
+    """
+    requests = [EpisodeRequest(task, derive_seed(seed, "evaluation", task)) for task in task_ids]
+    generator = torch.Generator().manual_seed(derive_seed(seed, "evaluation draws"))
+    agent = PolicyAgent(encoder, sampler, sampling, generator)
+    result = play_episodes(
+        stage.face, stage.runner, agent, requests, on_episode=on_episode, should_stop=should_stop
+    )
+    return summarise(stage.face.env.tasks.split, result), result

@@ -1,0 +1,115 @@
+"""The folder of a run: what is where, and what a resumed run may rely on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_gym.core.errors import ConfigError, DataError
+from trainers.config import TrainConfig, read_settings, resolve_config, to_values
+
+CONFIG = "config.json"
+SUMMARY = "summary.json"
+REFERENCE = "reference"
+CHECKPOINTS = "checkpoints"
+EPISODES = "episodes"
+
+
+class RunFolder:
+    """A run folder.
+
+    | path | what |
+    |---|---|
+    | `config.json` | resolved settings |
+    | `summary.json` | evaluation before and after, cold start, timing |
+    | `metrics.jsonl`, `tensorboard/` | metrics of every iteration |
+    | `episodes/` | samples of training episodes, and the evaluations' episodes |
+    | `reference/` | the policy after the cold start: start of training, reference of the KL term |
+    | `checkpoints/` | whole checkpoints only |
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, path: str | Path, config: TrainConfig) -> RunFolder:
+        """Make a new run folder.
+
+        Raises:
+            ConfigError: The folder exists and is not empty.
+        """
+        folder = cls(path)
+        if folder.path.is_file():
+            raise ConfigError(f"{folder.path} is a file; give a folder for the run")
+        if folder.path.is_dir() and any(folder.path.iterdir()):
+            raise ConfigError(
+                f"the run folder {folder.path} exists and is not empty; continue it with --resume, or give "
+                "another --output"
+            )
+        (folder.path / EPISODES).mkdir(parents=True, exist_ok=True)
+        folder._write(CONFIG, to_values(config))
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """Open the folder of an earlier run.
+
+        Raises:
+            DataError: It is not a run folder.
+        """
+        folder = cls(path)
+        if not (folder.path / CONFIG).is_file():
+            raise DataError(f"{folder.path} is not a run folder: it holds no {CONFIG}")
+        (folder.path / EPISODES).mkdir(exist_ok=True)
+        return folder
+
+    def config(self) -> TrainConfig:
+        """Return the run's settings."""
+        return resolve_config(read_settings(self.path / CONFIG))
+
+    @property
+    def reference(self) -> Path:
+        """Folder of the policy after the cold start."""
+        return self.path / REFERENCE
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / CHECKPOINTS
+
+    @property
+    def episodes(self) -> Path:
+        """Folder of recorded episodes."""
+        return self.path / EPISODES
+
+    def save_reference(self, policy: Any) -> None:
+        """Write the policy after the cold start; it is whole or not there."""
+        partial = self.path / f".tmp-{REFERENCE}"
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(self.reference, ignore_errors=True)
+        policy.save(partial)
+        os.replace(partial, self.reference)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is known of the run's results so far."""
+        path = self.path / SUMMARY
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return found
+
+    def update_summary(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Add results to the summary."""
+        summary = {**self.summary(), **values}
+        self._write(SUMMARY, summary)
+        return summary
+
+    def _write(self, name: str, values: Mapping[str, Any]) -> None:
+        partial = self.path / f".tmp-{name}"
+        partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(partial, self.path / name)

@@ -1,0 +1,419 @@
+"""The training loop: sample groups, filter, compute advantages, update, sync, evaluate, checkpoint.
+
+What an algorithm is stands in `trainers.algorithms`; this file knows no algorithm by name. Everything random in
+iteration i derives from the run's seed and i, and the position in the task order is part of a checkpoint, so a
+resumed run continues to the same weights as an unbroken one (bit for bit on CPU).
+
+Left out on purpose: asynchronous rollouts, replay buffers, value networks and learned rewards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import torch
+
+from agent_gym.core.driver import EpisodeRequest
+from agent_gym.core.episode import Episode, EpisodeWriter
+from agent_gym.core.errors import ConfigError
+from agent_gym.core.info import FinishReason, StopReason
+from agent_gym.core.seeding import derive_seed
+from agent_gym.core.tasks import TaskSet
+from trainers.advantages import compute_advantages
+from trainers.batch import build_batch
+from trainers.checkpoint import Checkpoint, CheckpointStore
+from trainers.cloning import CloningStep, clone
+from trainers.coldstart import corpus, expert_rows, play_expert
+from trainers.collect import Collected, GroupCollector
+from trainers.config import TINY, TrainConfig
+from trainers.diagnostics import IterationDiagnostics, ReplyRows
+from trainers.evaluation import Evaluation, evaluate_policy
+from trainers.policy import Policy
+from trainers.run_folder import RunFolder
+from trainers.samplers.hf import HFSampler
+from trainers.setup import (
+    Stage,
+    configure_torch,
+    evaluation_sampling,
+    load_policy,
+    load_trained,
+    prompt_builder,
+    prompt_encoder,
+    tiny_policy,
+    training_sampling,
+)
+from trainers.tasks import TaskSampler
+from trainers.tracking import RunTracker
+from trainers.update import MicroStep, Updater
+
+TEST = "test"
+POOL = "pool"
+
+
+class Reporter(Protocol):
+    """What the loop tells whoever watches; see `trainers.console`."""
+
+    def say(self, text: str) -> None:
+        """Show one line."""
+
+    def phase(self, name: str, total: int) -> Any:
+        """Return a context manager whose value advances a progress bar when called."""
+
+    def iteration(self, number: int, total: int, metrics: dict[str, float], seconds: float) -> None:
+        """Show the metrics of one iteration."""
+
+    def evaluation(self, when: str, evaluation: Evaluation) -> None:
+        """Show an evaluation."""
+
+
+class Trainer:
+    """One training run in one process.
+
+    Args:
+        folder: Run folder, new or to be resumed.
+        reporter: Who is told of progress.
+        should_stop: Asked after every iteration; True saves and ends the run.
+    """
+
+    def __init__(
+        self, folder: RunFolder, reporter: Reporter, should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.folder = folder
+        self.config: TrainConfig = folder.config()
+        self.reporter = reporter
+        self.should_stop = should_stop
+        self.store = CheckpointStore(folder.checkpoints, keep_last=self.config.run.keep_checkpoints)
+
+    def run(self) -> dict[str, Any]:
+        """Train, from the start or from the last whole checkpoint, and return the summary."""
+        config = self.config
+        configure_torch(config)
+        if config.iterations and config.rollout.group_size < 2 and config.algorithm.advantage != "reinforce":
+            raise ConfigError(
+                f"advantage {config.algorithm.advantage!s} compares the episodes of a group: "
+                f"rollout.group_size must be at least 2, got {config.rollout.group_size}"
+            )
+        slots = min(config.rollout.max_parallel, config.rollout.groups * config.rollout.group_size)
+        train = Stage.make(config.env, config.env.train_split, slots)
+        test = Stage.make(config.env, config.env.test_split, config.rollout.max_parallel)
+        try:
+            return self._run(train, test)
+        finally:
+            train.close()
+            test.close()
+
+    # The run ---------------------------------------------------------------------------------------------
+
+    def _run(self, train: Stage, test: Stage) -> dict[str, Any]:
+        config = self.config
+        checkpoint = self.store.latest()
+        policy = self._start_policy(train)
+        reference = policy.reference_copy() if config.algorithm.kl_coef > 0 else None
+        optimizer = torch.optim.AdamW(
+            policy.parameters(),
+            lr=config.optim.learning_rate,
+            betas=(config.optim.beta1, config.optim.beta2),
+            weight_decay=config.optim.weight_decay,
+        )
+        warmup = config.optim.warmup_steps
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1))
+        )
+        tasks = self._task_sampler(train.face.env.tasks)
+        first = 0
+        if checkpoint is not None:
+            state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler)
+            first, tasks.position = checkpoint.step, int(state["task_position"])
+            self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
+        sampler = HFSampler(policy, max_batch=config.rollout.max_parallel)
+        evaluator = _Evaluator(self, policy, sampler, train, test)
+        collector = GroupCollector(
+            train,
+            prompt_encoder(policy, prompt_builder(train.face, config.env), config),
+            sampler,
+            training_sampling(config),
+            tasks,
+            config.algorithm,
+            config.rollout.groups,
+            config.rollout.group_size,
+            config.seed,
+        )
+        updater = Updater(
+            policy, reference, optimizer, scheduler, config.algorithm, config.optim, config.rollout.temperature
+        )
+        if "before" not in self.folder.summary():
+            self.folder.update_summary({"before": evaluator.final("before")})
+        tracker = RunTracker(self.folder.path, first)
+        try:
+            for iteration in range(first, config.iterations):
+                self._iterate(iteration, collector, updater, sampler, evaluator, tracker, tasks)
+                if self.should_stop() and iteration + 1 < config.iterations:
+                    self._save(iteration + 1, updater, tasks, None)
+                    self.reporter.say(
+                        f"Stopped after iteration {iteration + 1}; saved. Continue with: "
+                        f"agent-gym train --resume {self.folder.path}"
+                    )
+                    return self.folder.summary()
+        finally:
+            tracker.close()
+        return self.folder.update_summary(
+            {"after": evaluator.final("after"), "iterations": config.iterations, "checksum": policy.checksum()}
+        )
+
+    def _iterate(
+        self,
+        iteration: int,
+        collector: GroupCollector,
+        updater: Updater,
+        sampler: HFSampler,
+        evaluator: _Evaluator,
+        tracker: RunTracker,
+        tasks: TaskSampler,
+    ) -> None:
+        config = self.config
+        clock = _Clock()
+        collected = collector.collect(iteration)
+        clock.lap("sampling")
+        metrics = self._learn(iteration, collected, updater)
+        sampler.sync(updater.policy)
+        clock.lap("update")
+        if config.run.episodes_every and iteration % config.run.episodes_every == 0:
+            self._record(f"iteration-{iteration:05d}.jsonl", collected)
+        done = iteration + 1
+        score = None
+        if config.evaluation.every and done % config.evaluation.every == 0 and done < config.iterations:
+            found = evaluator.during(f"iteration {done}")
+            metrics |= found
+            score = found[f"{TEST}/success"]
+            clock.lap("evaluation")
+        tracker.log(iteration, metrics, clock.seconds)
+        self.reporter.iteration(done, config.iterations, metrics, clock.total)
+        if done == config.iterations or score is not None or done % config.run.checkpoint_every == 0:
+            self._save(done, updater, tasks, score)
+
+    def _learn(self, iteration: int, collected: Collected, updater: Updater) -> dict[str, float]:
+        """Update the policy on the groups collected; returns the iteration's metrics."""
+        config = self.config
+        batch = build_batch(collected.groups, config.env.context, config.algorithm.format_penalty)
+        advantages = compute_advantages(batch.table, config.algorithm)
+        diagnostics = IterationDiagnostics()
+        diagnostics.add_stats({**collected.stats, **advantages.stats})
+        _add_replies(diagnostics, collected)
+        kept = batch.without(~advantages.keep)
+        skipped = 0
+        for event in updater.update(kept, advantages.total, derive_seed(config.seed, "shuffle", iteration)):
+            if isinstance(event, MicroStep):
+                diagnostics.add_micro_batch(event.tokens, event.loss)
+                if event.sampler_logp is not None:
+                    logp = event.sampler_logp.to(event.tokens.logp_old.device)
+                    diagnostics.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
+            elif event.applied:
+                diagnostics.add_optimiser_step(event.grad_norm)
+            else:
+                skipped += 1
+        diagnostics.add_stats(
+            {
+                "optim/skipped_steps": float(skipped),
+                "optim/learning_rate": float(updater.scheduler.get_last_lr()[0]),
+            }
+        )
+        return diagnostics.summary()
+
+    # Start and tasks -------------------------------------------------------------------------------------
+
+    def _start_policy(self, train: Stage) -> Policy:
+        """Return the policy after the cold start, loaded if an earlier part of the run made it."""
+        config = self.config
+        if self.folder.reference.is_dir():
+            return load_trained(self.folder.reference, config.device)
+        started = time.perf_counter()
+        builder = prompt_builder(train.face, config.env)
+        tiny = config.model.path == TINY
+        experts = []
+        n_episodes = config.cloning.episodes or (100 if tiny else 0)  # a tokenizer needs text all the same
+        if n_episodes:
+            ids = TaskSampler(_outside_pool(train.face.env.tasks, config), config.seed).draw(n_episodes)
+            requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
+            with self.reporter.phase("Oracle episodes", len(requests)) as advance:
+                experts = play_expert(
+                    train.face, train.runner, requests, config.cloning.min_score, lambda *_: advance()
+                )
+        if tiny:
+            policy = tiny_policy(corpus(experts, builder), config.model, config.seed, config.device)
+        else:
+            policy = load_policy(config.model, config.device)
+        report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": len(experts)}
+        if config.cloning.episodes:
+            rows = expert_rows(experts, prompt_encoder(policy, builder, config), policy)
+            steps = config.cloning.epochs * -(-len(rows) // config.cloning.batch_size)
+            with self.reporter.phase("Cloning", steps) as advance:
+
+                def progress(step: CloningStep) -> None:
+                    advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
+
+                result = clone(
+                    policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning"), progress=progress
+                )
+            report |= {"rows": len(rows), "steps": result.steps, "loss": result.losses[-1]}
+        report["seconds"] = round(time.perf_counter() - started, 2)
+        self.folder.save_reference(policy)
+        self.folder.update_summary({"cold_start": report})
+        return policy
+
+    def _task_sampler(self, tasks: TaskSet) -> TaskSampler:
+        """Return the sampler of training tasks; it starts behind the tasks that cloning has played."""
+        config = self.config
+        if config.env.pool_size is not None:
+            return TaskSampler(tasks[: config.env.pool_size], config.seed)
+        return TaskSampler(tasks, config.seed, position=config.cloning.episodes)
+
+    # What is kept ----------------------------------------------------------------------------------------
+
+    def _save(self, step: int, updater: Updater, tasks: TaskSampler, score: float | None) -> None:
+        self.store.save(
+            step,
+            model=updater.policy,
+            optimizer=updater.optimizer,
+            scheduler=updater.scheduler,
+            extra={"task_position": tasks.position},
+            score=score,
+        )
+
+    def _record(self, name: str, collected: Collected) -> None:
+        path = self.folder.episodes / name
+        path.unlink(missing_ok=True)
+        with EpisodeWriter(path) as writer:
+            for group in collected.sampled[: self.config.run.episodes_groups]:
+                for episode in group:
+                    writer.write(episode)
+
+
+class _Evaluator:
+    """Evaluates the policy of a run on its test tasks, and on its training pool if asked."""
+
+    def __init__(
+        self, trainer: Trainer, policy: Policy, sampler: HFSampler, train: Stage, test: Stage
+    ) -> None:
+        config = trainer.config
+        self._trainer, self._sampler = trainer, sampler
+        self._sampling = evaluation_sampling(config)
+        self._encoder = prompt_encoder(policy, prompt_builder(test.face, config.env), config)
+        settings = config.evaluation
+        ids = test.face.env.tasks.ids
+        self._plans = {TEST: (test, ids, settings.episodes, settings.final_episodes or settings.episodes)}
+        if settings.pool:
+            pool = train.face.env.tasks.ids[: config.env.pool_size]
+            repeats = max(1, -(-settings.episodes // len(pool)))
+            self._plans[POOL] = (train, list(pool) * repeats, len(pool) * repeats, len(pool) * repeats)
+
+    def during(self, when: str) -> dict[str, float]:
+        """Evaluate on fewer tasks; returns metrics."""
+        metrics: dict[str, float] = {}
+        for name, (stage, ids, count, _) in self._plans.items():
+            found, _ = self._play(name, when, stage, ids[:count])
+            metrics |= found.metrics(name)
+        return metrics
+
+    def final(self, when: str) -> dict[str, Any]:
+        """Evaluate on all tasks and keep the episodes; returns what the summary holds."""
+        report = {}
+        for name, (stage, ids, _, count) in self._plans.items():
+            found, episodes = self._play(name, when, stage, ids[:count])
+            path = self._trainer.folder.episodes / f"{name}-{when}.jsonl"
+            path.unlink(missing_ok=True)
+            with EpisodeWriter(path) as writer:
+                for episode in episodes:
+                    writer.write(episode)
+            report[name] = {**asdict(found), "tasks_digest": stage.face.env.tasks.subset(ids[:count]).digest()}
+        return report
+
+    def _play(self, name: str, when: str, stage: Stage, ids: Any) -> tuple[Evaluation, list[Episode]]:
+        reporter = self._trainer.reporter
+        requests = list(ids)
+        with reporter.phase(f"Evaluation on {name}, {when}", len(requests)) as advance:
+            found, result = evaluate_policy(
+                stage,
+                self._encoder,
+                self._sampler,
+                self._sampling,
+                requests,
+                self._trainer.config.seed,
+                on_episode=lambda *_: advance(),
+            )
+        reporter.evaluation(f"{name}, {when}", found)
+        return found, result.whole
+
+
+def _outside_pool(tasks: TaskSet, config: TrainConfig) -> TaskSet:
+    """Return the tasks that cloning may play: all but the pool, so that the pool is new to the policy."""
+    size = config.env.pool_size
+    if size is None or len(tasks.ids) <= size:
+        return tasks
+    ids = tasks.ids[size : size + config.cloning.episodes]
+    return tasks.subset(ids)
+
+
+def _add_replies(diagnostics: IterationDiagnostics, collected: Collected) -> None:
+    episodes = [episode for group in collected.sampled for episode in group]
+    turns = [(number, turn) for number, episode in enumerate(episodes) for turn in episode.turns]
+    diagnostics.add_replies(
+        ReplyRows(
+            episode=[number for number, _ in turns],
+            anchor=[turn.anchor for _, turn in turns],
+            action=[turn.reply if turn.action is None else turn.action for _, turn in turns],
+            n_tokens=[len(turn.reply_ids or ()) for _, turn in turns],
+            cut=[turn.finish_reason is FinishReason.MAX_TOKENS for _, turn in turns],
+            valid_format=[turn.valid_format for _, turn in turns],
+            valid_action=[turn.valid_action for _, turn in turns],
+        )
+    )
+    overflow = sum(episode.stop_reason is StopReason.CONTEXT_OVERFLOW for episode in episodes)
+    diagnostics.add_stats(
+        {
+            "rollout/turns": len(turns) / max(1, len(episodes)),
+            "rollout/context_overflow": overflow / max(1, len(episodes)),
+        }
+    )
+
+
+class _Clock:
+    """Wall-clock seconds by phase."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
+
+    @property
+    def total(self) -> float:
+        return time.perf_counter() - self._start
+
+
+@contextmanager
+def _nothing() -> Iterator[Callable[..., None]]:
+    yield lambda *_: None
+
+
+class SilentReporter:
+    """Says nothing; for tests and for embedding the trainer."""
+
+    def say(self, text: str) -> None:
+        """Ignore."""
+
+    def phase(self, name: str, total: int) -> Any:
+        """Return a context whose value does nothing."""
+        return _nothing()
+
+    def iteration(self, number: int, total: int, metrics: dict[str, float], seconds: float) -> None:
+        """Ignore."""
+
+    def evaluation(self, when: str, evaluation: Evaluation) -> None:
+        """Ignore."""
