@@ -44,11 +44,11 @@ def test_every_reply_of_a_conversation_is_weighed_and_prompts_are_not():
     policy = tiny_policy()
     one, two = policy.encode("<action>up</action>"), policy.encode("<action>push left</action>")
     row = TokenRow((5, *one, 6, 6, *two), (False, *[True] * 3, False, False, *[True] * 4))
-    weighed = weigh(policy, row, 0.3)
+    given = dataclasses.replace(row, weights=(0.5,) * 10)
+    weighed, kept = weigh(policy, [row, given], 0.3)
     assert weighed.weights == (0.0, 0.3, 1.0, 0.3, 0.0, 0.0, 0.3, 1.0, 1.0, 0.3)
     assert weighed.ids == row.ids
-    given = dataclasses.replace(row, weights=(0.5,) * 10)
-    assert weigh(policy, given, 0.3) is given
+    assert kept is given
 
 
 def lesson(policy, count=64):

@@ -9,6 +9,8 @@ from tests.trainers.toys import random_rows, tiny_policy
 from trainers import scoring
 from trainers.packing import PaddingSide, TokenRow, pack
 from trainers.policy import Policy, resolve_device, resolve_dtype
+from trainers.samplers.base import SamplingSettings
+from trainers.samplers.hf import HFSampler
 
 LENGTHS = [(3, 4), (9, 2), (5, 6), (12, 1)]
 
@@ -75,9 +77,7 @@ def test_gradients_reach_only_logits_that_predict_sampled_tokens():
     first, second = policy.encode("up"), policy.encode("down")
     ids = (*prompt, *first, *glue, *second)
     mask = [False] * len(prompt) + [True] * len(first) + [False] * len(glue) + [True] * len(second)
-    row = TokenRow(
-        ids, tuple(mask), tuple(-1 if not on else int(i > len(prompt) + 2) for i, on in enumerate(mask))
-    )
+    row = TokenRow(ids, tuple(mask), tuple(-1 if not on else int(i > len(prompt) + 2) for i, on in enumerate(mask)))
     seen = []
     head = policy.model.get_output_embeddings()
     handle = head.register_forward_hook(lambda module, args, out: seen.append((args[0], out)))
@@ -145,9 +145,7 @@ def test_models_that_cap_their_logits_are_scored_with_the_cap():
     logp_TV = torch.log_softmax(whole_logits(policy, row), -1)
     stats = policy.token_stats(pack([row], policy.pad_id, width=12))
     for place in range(4, 9):
-        torch.testing.assert_close(
-            stats.logp[0, place], logp_TV[place - 1, row.ids[place]], atol=1e-5, rtol=0
-        )
+        torch.testing.assert_close(stats.logp[0, place], logp_TV[place - 1, row.ids[place]], atol=1e-5, rtol=0)
 
 
 def test_whole_distributions_are_row_major_and_normalised():
@@ -243,3 +241,48 @@ def test_a_tokenizer_without_chat_template_is_named():
     with pytest.raises(ConfigError, match="no chat template"):
         twin.encode_chat([{"role": "user", "content": "x"}])
     assert twin.pad_id in twin.eos_ids
+
+
+def test_recomputing_activations_changes_no_result_and_leaves_sampling_cached():
+    policy = tiny_policy()
+    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    stats = policy.token_stats(batch)
+    stats.logp.sum().backward()
+    expected = gradients(policy)
+    prompts, settings = [row.ids for row in random_rows(policy, LENGTHS)], SamplingSettings(max_reply_tokens=4)
+    sampled = HFSampler(policy).generate(prompts, settings, torch.Generator().manual_seed(0))
+    calls = []
+    layer = policy.model.get_decoder().layers[0]
+    handle = layer.mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+    policy.enable_gradient_checkpointing()
+    again = policy.token_stats(batch)
+    assert not policy.model.training
+    again.logp.sum().backward()
+    handle.remove()
+    assert len(calls) == 2
+    assert torch.equal(again.logp, stats.logp)
+    torch.testing.assert_close(gradients(policy), expected)
+    assert HFSampler(policy).generate(prompts, settings, torch.Generator().manual_seed(0)) == sampled
+
+
+@pytest.mark.slow
+def test_a_sharded_policy_scores_as_a_whole_one(tmp_path):
+    distributed = pytest.importorskip("torch.distributed")
+    from torch.distributed.fsdp import fully_shard
+
+    whole, sharded = tiny_policy(), tiny_policy()
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        for layer in sharded.model.get_decoder().layers:
+            fully_shard(layer)
+        fully_shard(sharded.model)
+        batch = pack(random_rows(whole, LENGTHS), whole.pad_id)
+        expected, found = whole.token_stats(batch), sharded.token_stats(batch)
+        torch.testing.assert_close(found.logp, expected.logp)
+        expected.logp.sum().backward()
+        found.logp.sum().backward()
+        for one, other in zip(whole.parameters(), sharded.parameters(), strict=True):
+            torch.testing.assert_close(other.grad.full_tensor(), one.grad)
+        assert sharded.checksum() == whole.checksum()
+    finally:
+        distributed.destroy_process_group()
