@@ -197,9 +197,10 @@ class TestHostileInput:
 
     @pytest.mark.parametrize(
         "unit",
-        "<think> </think> <think></think> <action> </action> <action>a</action> <think><action> </s> </s>x a "
-        "<|im_end|> < <| <|a".split()
-        + list("'`. \n"),
+        [
+            *("<think>", "</think>", "<think></think>", "<action>", "</action>", "<action>a</action>"),
+            *("<think><action>", "</s>", "</s>x", "a", "<|im_end|>", "<", "<|", "<|a", *"'`. \n"),
+        ],
     )
     @pytest.mark.parametrize("mode", ReplyMode)
     def test_time_is_linear(self, unit: str, mode: ReplyMode) -> None:
