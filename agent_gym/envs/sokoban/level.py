@@ -140,10 +140,7 @@ class Level:
             places = f" ({'; '.join(players[:4])})" if players else ""
             raise DataError(f"expected exactly one player ('@' or '+'), found {len(players)}{places}")
         drawn = [
-            (row, column)
-            for row, line in enumerate(rows)
-            for column, s in enumerate(line)
-            if s not in _FLOORS
+            (row, column) for row, line in enumerate(rows) for column, s in enumerate(line) if s not in _FLOORS
         ]
         top, bottom = drawn[0][0], drawn[-1][0]
         left, right = min(column for _, column in drawn), max(column for _, column in drawn)
@@ -216,30 +213,41 @@ class Level:
         row, column = divmod(cell, self.width)
         return f"row {row + 1}, column {column + 1}"
 
-    def content_key(self, *, player: bool = True) -> str:
+    def content_key(self) -> str:
         """Return a 32-digit hex key that is equal for rooms equal up to rotation and reflection.
 
         What lies outside the room does not count: cells that the player can never reach are walls, and rows
         and columns beyond the room are cut off.
-
-        Args:
-            player: Whether the player's place counts. Without it, rooms that differ only in the place where
-                the player starts share a key, which is what keeps splits apart.
         """
-        used = self.interior | self.goals | self.boxes
-        rows = [cell // self.width for cell in used]
-        columns = [cell % self.width for cell in used]
-        top, left = min(rows), min(columns)
-        height, width = max(rows) - top + 1, max(columns) - left + 1
-        symbols = bytearray(b"#" * (height * width))
-        for cell, row, column in zip(used, rows, columns, strict=True):
-            code = _CELL_SYMBOLS[self.cells[cell]]
-            if player and cell == self.player:
-                code = PLAYER_ON_GOAL if cell in self.goals else PLAYER
-            symbols[(row - top) * width + column - left] = ord(code)
-        grid = [bytes(symbols[row * width : (row + 1) * width]) for row in range(height)]
-        canonical = min(b"\n".join(image) for image in symmetries(grid))
-        return blake2b(canonical, digest_size=16).hexdigest()
+        symbols = {cell: _CELL_SYMBOLS[self.cells[cell]] for cell in self.interior | self.goals | self.boxes}
+        symbols[self.player] = PLAYER_ON_GOAL if self.player in self.goals else PLAYER
+        return canonical_key(symbols, self.width)
+
+    def layout_key(self) -> str:
+        """Return the content key of walls and goals alone, wherever boxes and player start.
+
+        Rooms with equal content keys have equal layout keys.
+        """
+        return layout_key(self.interior, self.goals, self.width)
+
+
+def layout_key(floor: Iterable[int], goals: Iterable[int], width: int) -> str:
+    """Return `Level.layout_key` of a floor and its goals, flat indices on a grid of that width."""
+    return canonical_key({**dict.fromkeys(floor, FLOOR), **dict.fromkeys(goals, GOAL)}, width)
+
+
+def canonical_key(symbols: dict[int, str], width: int) -> str:
+    """Return a hex key of a drawing (flat index to symbol, walls elsewhere) up to shift, rotation, reflection."""
+    places = {cell: divmod(cell, width) for cell in symbols}
+    top, left = min(row for row, _ in places.values()), min(column for _, column in places.values())
+    height = max(row for row, _ in places.values()) - top + 1
+    across = max(column for _, column in places.values()) - left + 1
+    drawing = bytearray(b"#" * (height * across))
+    for cell, (row, column) in places.items():
+        drawing[(row - top) * across + column - left] = ord(symbols[cell])
+    grid = [bytes(drawing[start : start + across]) for start in range(0, len(drawing), across)]
+    canonical = min(b"\n".join(image) for image in symmetries(grid))
+    return blake2b(canonical, digest_size=16).hexdigest()
 
 
 def symmetries(rows: list[bytes]) -> Iterable[list[bytes]]:
