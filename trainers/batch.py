@@ -76,9 +76,7 @@ def build_batch(groups: Sequence[Sequence[Episode]], context: ContextMode, forma
             elif context is ContextMode.WINDOW:
                 rows += [_turn_row(turn, first + n, episode_id) for n, turn in enumerate(episode.turns)]
             episode_id += 1
-    integers = {
-        name: np.array(columns[name], dtype=np.int64) for name in ("group", "episode", "turn", "n_tokens")
-    }
+    integers = {name: np.array(columns[name], dtype=np.int64) for name in ("group", "episode", "turn", "n_tokens")}
     floats = {name: np.array(columns[name], dtype=np.float64) for name in ("reward", "penalty")}
     table = RowTable(**integers, **floats, anchor=tuple(anchors))
     return Batch(tuple(tuple(group) for group in groups), table, tuple(rows))

@@ -50,9 +50,7 @@ class _WatchedOracle(OracleAgent):
             self.turns.setdefault(episode.index, []).append(ExpertTurn(episode.info, action, reply.text))
         return replies
 
-    def observe(
-        self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply
-    ) -> None:
+    def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Nothing to learn."""
 
 

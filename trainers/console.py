@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from trainers.evaluation import Evaluation
 
@@ -77,3 +78,21 @@ class ConsoleReporter:
             f"{evaluation.n_ok} episodes, {evaluation.turns:.1f} turns, valid format "
             f"{evaluation.valid_format:.2f}{failed}"
         )
+
+    def summary(self, summary: dict[str, Any], folder: Any) -> None:
+        """Show success before and after training, and where everything is."""
+        before, after = summary.get("before"), summary.get("after")
+        if before and after:
+            table = Table("success on", "tasks", "cloned", "trained", "gain", box=None, pad_edge=False)
+            for name, first in before.items():
+                last = after[name]
+                gain = last["success"] - first["success"]
+                table.add_row(
+                    f"{name} ({last['split']})",
+                    f"{last['n_ok']:,}",
+                    f"{first['success']:.3f}",
+                    f"{last['success']:.3f}",
+                    f"{gain:+.3f}",
+                )
+            self.console.print(table)
+        self.say(f"Run folder: {folder} (curves: tensorboard --logdir {folder})")

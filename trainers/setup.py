@@ -76,9 +76,7 @@ def tiny_policy(corpus: Iterable[str], settings: ModelSettings, seed: int, devic
 def load_policy(settings: ModelSettings, device: str) -> Policy:
     """Load the causal language model that the settings name."""
     assert settings.path != TINY
-    return Policy.load(
-        settings.path, device=device, dtype=settings.dtype, allow_downloads=settings.allow_downloads
-    )
+    return Policy.load(settings.path, device=device, dtype=settings.dtype, allow_downloads=settings.allow_downloads)
 
 
 def load_trained(folder: str | Path, device: str) -> Policy:
@@ -110,5 +108,6 @@ def configure_torch(config: TrainConfig) -> None:
     """Set threads and determinism of this process as the settings ask."""
     if config.run.threads:
         torch.set_num_threads(config.run.threads)
-    if config.run.deterministic:
+    if config.run.deterministic and torch.cuda.is_available():
+        # CPU kernels repeat as they are at one thread count; the switch itself is slow to import.
         torch.use_deterministic_algorithms(True, warn_only=True)

@@ -120,9 +120,7 @@ class Trainer:
             weight_decay=config.optim.weight_decay,
         )
         warmup = config.optim.warmup_steps
-        scheduler = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1))
-        )
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
         tasks = self._task_sampler(train.face.env.tasks)
         first = 0
         if checkpoint is not None:
@@ -295,9 +293,7 @@ class Trainer:
 class _Evaluator:
     """Evaluates the policy of a run on its test tasks, and on its training pool if asked."""
 
-    def __init__(
-        self, trainer: Trainer, policy: Policy, sampler: HFSampler, train: Stage, test: Stage
-    ) -> None:
+    def __init__(self, trainer: Trainer, policy: Policy, sampler: HFSampler, train: Stage, test: Stage) -> None:
         config = trainer.config
         self._trainer, self._sampler = trainer, sampler
         self._sampling = evaluation_sampling(config)

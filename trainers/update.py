@@ -108,9 +108,7 @@ class Updater:
         self.settings = settings
         self.temperature = temperature
 
-    def update(
-        self, batch: Batch, advantage_R: Floats, shuffle_seed: int
-    ) -> Iterator[MicroStep | StepReport]:
+    def update(self, batch: Batch, advantage_R: Floats, shuffle_seed: int) -> Iterator[MicroStep | StepReport]:
         """Run all passes over a batch.
 
         Args:
@@ -224,9 +222,7 @@ class Updater:
         )
 
 
-def _pad(
-    values: Sequence[torch.Tensor | None], packed: PackedRows, device: torch.device
-) -> torch.Tensor | None:
+def _pad(values: Sequence[torch.Tensor | None], packed: PackedRows, device: torch.device) -> torch.Tensor | None:
     """Return values of rows as [B, T], right-padded with 0; None when the rows have none."""
     if any(value is None for value in values):
         return None

@@ -50,18 +50,24 @@ class RandomAgent:
 
     def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
         """Return a random action of every episode as a well-formed reply."""
-        return [Reply(self._grammar.wrap(self._choose(episode))) for episode in episodes]
-
-    def _choose(self, episode: LiveEpisode) -> str:
-        info = episode.info
-        request = episode.request
-        rng = generator("random agent", request.seed, info["task_id"], info["turn"])
-        choices = [*info["admissible_actions"], *info["action_templates"]]
-        if not choices:
-            return "none"
-        choice = choices[int(rng.integers(len(choices)))]
-        words = _WORD.findall(info["goal"]) or ["thing"]
-        return _PLACEHOLDER.sub(lambda _: str(words[int(rng.integers(len(words)))]), choice)
+        actions = (random_action(episode.info, episode.request.seed) for episode in episodes)
+        return [Reply(self._grammar.wrap(action)) for action in actions]
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Nothing to learn."""
+
+
+def random_action(info: dict[str, Any], seed: int | None) -> str:
+    """Return an action drawn uniformly from the admissible ones and the templates of a state.
+
+    Args:
+        info: Info of the state.
+        seed: Seed of the episode; with the task and the turn it fixes the draw.
+    """
+    rng = generator("random agent", seed, info["task_id"], info["turn"])
+    choices = [*info["admissible_actions"], *info["action_templates"]]
+    if not choices:
+        return "none"
+    choice = choices[int(rng.integers(len(choices)))]
+    words = _WORD.findall(info["goal"]) or ["thing"]
+    return _PLACEHOLDER.sub(lambda _: str(words[int(rng.integers(len(words)))]), choice)

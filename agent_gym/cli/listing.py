@@ -1,0 +1,55 @@
+"""`agent-gym list`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("list")(list_environments)
+
+
+def list_environments(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+) -> None:
+    """List the environment ids, what they are, and their turn limits.
+
+    An id works in `gymnasium.make("agent_gym/Sokoban-v0")`; on the command line the short form
+    `Sokoban-v0` is enough.
+    """
+    rows = [_describe(env_id) for env_id in _ids()]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("id", "what", "max turns", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row["id"], row["what"], str(row["max_turns"]))
+    Console().print(table)
+
+
+def _ids() -> list[str]:
+    from agent_gym import known_ids
+
+    return known_ids()
+
+
+def _describe(env_id: str) -> dict[str, Any]:
+    import gymnasium as gym
+    from gymnasium.envs.registration import load_env_creator
+
+    spec = gym.spec(env_id)
+    assert isinstance(spec.entry_point, str)
+    env_class: Any = load_env_creator(spec.entry_point)
+    what = (inspect.getdoc(env_class) or "").partition("\n")[0].rstrip(".")
+    size = spec.kwargs.get("size")
+    if size:
+        what += f" ({size[0]}x{size[1]}, {spec.kwargs['boxes']} box{'es' if spec.kwargs['boxes'] > 1 else ''})"
+    max_turns = spec.kwargs.get("max_turns", env_class.default_max_turns)
+    return {"id": env_id, "what": what, "max_turns": max_turns}

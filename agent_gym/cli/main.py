@@ -1,0 +1,85 @@
+"""The `agent-gym` command: its own subcommands and those that other packages register.
+
+A package adds subcommands through the entry-point group `agent_gym.commands`: each entry names a function that
+takes the Typer application. Errors of this package are shown as one line, without a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points
+
+import typer
+from rich.console import Console
+
+from agent_gym._version import __version__
+from agent_gym.core.errors import AgentGymError
+
+GROUP = "agent_gym.commands"
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+_HELP = """Multi-turn text environments for LLM agents, and the trainer that learns in them.
+
+Start with:
+
+    agent-gym list                                     the environments
+    agent-gym play --env Sokoban-v0                    play one in the terminal
+    agent-gym eval --env Sokoban-v0 --agent oracle     evaluate an agent
+    agent-gym train --preset quickstart                train a small policy on the CPU
+
+Every command explains itself with --help.
+"""
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def build_app() -> typer.Typer:
+    """Return the application with every registered subcommand."""
+    from agent_gym.cli import listing, play, replay
+
+    app = typer.Typer(
+        help=_HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def options(
+        version: bool = typer.Option(
+            False, "--version", callback=_version, is_eager=True, help="Show the version."
+        ),
+    ) -> None:
+        pass
+
+    for module in (listing, play, replay):
+        module.register(app)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        entry.load()(app)
+    return app
+
+
+def main() -> None:
+    """Run the command."""
+    console = Console(stderr=True)
+    try:
+        build_app()()
+    except AgentGymError as error:
+        console.print(f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(EXIT_ERROR)
+    except KeyboardInterrupt:
+        console.print("interrupted", style="red")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe has gone, as `| head` does
+        sys.stderr.close()
+        sys.exit(EXIT_ERROR)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""`agent-gym play`: a person, the expert or chance plays in the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from agent_gym.cli.options import parse_options
+from agent_gym.core.replies import RejectedReply
+
+_ARROWS = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[D": "left", "\x1b[C": "right"}
+_COMMANDS = "a number or the start of an action, ? for the actions, ! lets the expert move, q quits"
+
+
+class Player(StrEnum):
+    """Who plays."""
+
+    HUMAN = "human"
+    ORACLE = "oracle"
+    RANDOM = "random"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("play")(play)
+
+
+def play(
+    env_id: str = typer.Option("Sokoban-v0", "--env", "-e", help="Environment id; `agent-gym list` shows all."),
+    player: Player = typer.Option(Player.HUMAN, "--agent", "-a", help="Who plays."),
+    split: str = typer.Option(None, "--split", help="Split to draw the task from."),
+    seed: int = typer.Option(None, "--seed", help="Seed of the first episode."),
+    task_id: str = typer.Option(None, "--task", help="Play this task."),
+    option: list[str] = typer.Option([], "--option", "-o", help="Environment option, name=value; repeatable."),
+    episodes: int = typer.Option(1, "--episodes", "-n", min=1, help="Episodes to play."),
+    delay: float = typer.Option(0.3, "--delay", min=0.0, help="Seconds between turns of oracle and random."),
+    record: Path = typer.Option(None, "--record", help="Append the episodes to this file."),
+) -> None:
+    """Play an environment in the terminal, or watch the expert.
+
+        agent-gym play                                         a Sokoban room
+        agent-gym play --env Sokoban-10x10-4-v0 --agent oracle
+        agent-gym play --option 'size=[8,8]' --option boxes=2 --record mine.jsonl
+
+    You may type an action, its first letters, its number, or (in Sokoban) arrow keys followed by Enter.
+    """
+    from agent_gym.core.batch import EpisodeStart, InProcessRunner
+    from agent_gym.core.driver import EnvFace
+    from agent_gym.core.episode import EpisodeWriter
+
+    options = parse_options(option)
+    if split is not None:
+        options["split"] = split
+    face = EnvFace.make(env_id, options)
+    console = Console(highlight=False)
+    writer = EpisodeWriter(record) if record else None
+    with InProcessRunner((face.env_id, options), 1) as runner:
+        for number in range(episodes):
+            start = EpisodeStart(None if seed is None else seed + number, task_id)
+            episode = _Table(console, face, runner, player, delay).play(start)
+            if episode is None:
+                break
+            if writer is not None:
+                writer.write(episode)
+    if writer is not None:
+        writer.close()
+
+
+class _Table:
+    """One episode at the terminal."""
+
+    def __init__(self, console: Console, face: Any, runner: Any, player: Player, delay: float) -> None:
+        self._console, self._face, self._runner = console, face, runner
+        self._player, self._delay = player, delay
+
+    def play(self, start: Any) -> Any:
+        """Play an episode; returns it, or None when the person quits."""
+        from agent_gym.core.episode import EpisodeRecorder
+
+        first = self._runner.reset({0: start})[0]
+        seed = self._runner.start_of(0).seed
+        split = self._face.env.tasks.split
+        recorder = EpisodeRecorder(self._face.env_id, self._face.options, seed, first, split=split)
+        self._console.print(f"[bold]{escape(first.info['goal'])}[/bold]  (task {escape(first.info['task_id'])})")
+        while not recorder.over:
+            self._console.print(escape(recorder.current.observation))
+            reply = self._next(recorder.current.info, seed)
+            if reply is None:
+                return None
+            parsed = self._face.parse(reply)
+            observed = self._runner.step({0: parsed.action or ""})[0]
+            recorder.add(reply, parsed, observed)
+            self._console.print(
+                f"[dim]turn {observed.info['turn']}: {escape(parsed.action or '')}, reward {observed.reward:+.2f}[/dim]"
+            )
+        self._console.print(escape(recorder.current.observation))
+        episode = recorder.finish()
+        colour = "green" if episode.success else "red"
+        self._console.print(
+            f"[{colour}]{episode.stop_reason.value}[/{colour}] after {len(episode.turns)} turns, "
+            f"reward {episode.reward:+.2f}, score {episode.score:.2f}"
+        )
+        return episode
+
+    def _next(self, info: dict[str, Any], seed: int | None) -> str | None:
+        grammar = self._face.env.reply_grammar
+        if self._player is Player.HUMAN:
+            action = self._ask(info)
+            return None if action is None else grammar.wrap(action)
+        time.sleep(self._delay)
+        if self._player is Player.ORACLE:
+            return str(grammar.wrap(self._runner.oracle([0])[0]))
+        from agent_gym.core.agents import random_action
+
+        return str(grammar.wrap(random_action(info, seed)))
+
+    def _ask(self, info: dict[str, Any]) -> str | None:
+        actions: Sequence[str] = info["admissible_actions"]
+        while True:
+            try:
+                line = input("> ").strip()
+            except EOFError:
+                return None
+            if line in ("q", "quit", "exit"):
+                return None
+            if line == "!":
+                return str(self._runner.oracle([0])[0])
+            if line in ("", "?"):
+                listed = "  ".join(f"{n}: {a}" for n, a in enumerate([*actions, *info["action_templates"]], 1))
+                self._console.print(f"{escape(listed)}\n[dim]{_COMMANDS}[/dim]")
+                continue
+            return _complete(line, actions)
+
+
+def _complete(line: str, actions: Sequence[str]) -> str:
+    """Return the action that a line means: an arrow key, a number, a unique start, or the line itself."""
+    if line in _ARROWS:
+        return _ARROWS[line]
+    if line.isdecimal() and 1 <= int(line) <= len(actions):
+        return actions[int(line) - 1]
+    matching = [action for action in actions if action.startswith(line)]
+    return matching[0] if len(matching) == 1 else line

@@ -1,0 +1,132 @@
+"""`agent-gym train`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import typer
+
+EXIT_INTERRUPTED = 130
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("train")(train)
+
+
+def train(
+    overrides: list[str] = typer.Argument(None, help="Settings to override: section.field=value."),
+    preset: str = typer.Option(None, "--preset", "-p", help="A bundled preset; --list shows them."),
+    config: Path = typer.Option(None, "--config", "-c", help="Settings file, TOML or JSON."),
+    algorithm: str = typer.Option(None, "--algorithm", help="Row of the algorithm table, as published."),
+    env_id: str = typer.Option(None, "--env", help="Environment id (env.id)."),
+    model: str = typer.Option(None, "--model", help='"tiny", a folder or a hub id (model.path).'),
+    iterations: int = typer.Option(None, "--iterations", min=0, help="Iterations."),
+    seed: int = typer.Option(None, "--seed", min=0, help="Seed."),
+    device: str = typer.Option(None, "--device", help="auto, cpu, cuda, cuda:N or mps."),
+    output: Path = typer.Option(None, "--output", help="Run folder; runs/<preset>-seed<seed> when not given."),
+    resume: Path = typer.Option(None, "--resume", help="Continue the run in this folder."),
+    show: bool = typer.Option(False, "--show", help="Print the resolved settings as JSON and stop."),
+    listing: bool = typer.Option(False, "--list", help="List presets and algorithms and stop."),
+) -> None:
+    """Train a policy: cold start by cloning the environment's expert, then reinforcement learning.
+
+        agent-gym train --preset quickstart
+        agent-gym train --preset quickstart --algorithm grpo --seed 1 --output runs/grpo-1
+        agent-gym train --preset quickstart optim.learning_rate=1e-3 rollout.groups=32
+        agent-gym train --resume runs/quickstart-seed0
+
+    The run folder holds the settings, metrics.jsonl, TensorBoard events, episodes and checkpoints. Ctrl-C
+    finishes the current iteration, saves and exits with status 0; a second Ctrl-C exits at once, and the last
+    checkpoint stays whole.
+    """
+    if listing:
+        _list()
+        return
+    from agent_gym.core.errors import ConfigError
+    from trainers.config import merge, read_preset, read_settings, resolve_config, to_values
+
+    flags = {
+        "algorithm": algorithm,
+        "env.id": env_id,
+        "model.path": model,
+        "iterations": iterations,
+        "seed": seed,
+        "device": device,
+    }
+    given = [f"{name}={value}" for name, value in flags.items() if value is not None]
+    if resume is not None:
+        clash = [
+            name for name, value in (("--preset", preset), ("--config", config), ("--output", output)) if value
+        ]
+        if clash or given or overrides:
+            named = ", ".join([*clash, *given, *(overrides or [])])
+            raise ConfigError(
+                f"--resume continues a run with the settings in its folder, so it takes no others (got {named})"
+            )
+        _run(resume, None)
+        return
+    if preset is not None and config is not None:
+        raise ConfigError("give either --preset or --config, not both")
+    if preset is None and config is None:
+        raise ConfigError("give --preset or --config; `agent-gym train --list` shows the presets")
+    base = read_preset(preset) if preset is not None else read_settings(config)
+    resolved = resolve_config(merge(base, [*given, *(overrides or [])]))
+    if show:
+        import json
+
+        typer.echo(json.dumps(to_values(resolved), indent=2))
+        return
+    name = preset or config.stem
+    _run(output or Path("runs") / f"{name}-seed{resolved.seed}", resolved)
+
+
+def _list() -> None:
+    from rich.console import Console
+
+    from trainers.algorithms import ALGORITHMS
+    from trainers.config import PRESETS, preset_names
+
+    console = Console(highlight=False)
+    console.print("[bold]presets[/bold]")
+    for name in preset_names():
+        lines = (PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+        about = " ".join(
+            line.lstrip("# ") for line in lines[: next(n for n, x in enumerate(lines) if x[:1] != "#")]
+        )
+        console.print(f"  {name:<16} {about}", markup=False, soft_wrap=True)
+    console.print("[bold]algorithms[/bold]")
+    console.print(f"  {', '.join(ALGORITHMS)}", markup=False, soft_wrap=True)
+
+
+def _run(path: Path, config: Any) -> None:
+    """Create or open the run folder, train, and print what came of it."""
+    from trainers.console import ConsoleReporter
+    from trainers.run_folder import RunFolder
+    from trainers.trainer import Trainer
+
+    folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
+    reporter = ConsoleReporter()
+    summary = Trainer(folder, reporter, _stop_on_interrupt(reporter.say)).run()
+    reporter.summary(summary, path)
+
+
+def _stop_on_interrupt(say: Callable[[str], None]) -> Callable[[], bool]:
+    """Return a function that tells whether Ctrl-C was pressed; the second press exits at once."""
+    pressed = False
+
+    def on_interrupt(number: int, frame: object) -> None:
+        nonlocal pressed
+        if pressed:
+            os._exit(EXIT_INTERRUPTED)
+        pressed = True
+        say("Stopping after this iteration; press Ctrl-C again to exit at once.")
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    signal.signal(signal.SIGTERM, on_interrupt)
+    return lambda: pressed
