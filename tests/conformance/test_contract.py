@@ -186,6 +186,13 @@ class TestOptions:
         with pytest.raises(ConfigError, match=r"unknown reset option 'taks_id'.*'task_id'"):
             env.reset(options={"taks_id": known})
 
+    def test_a_reset_that_failed_can_be_made_again(self, env_id: str) -> None:
+        env = make(env_id)
+        with pytest.raises(UnknownTaskError):
+            env.reset(options={"task_id": "no such task"})
+        env.reset(seed=0)
+        assert env.step(inner(env).oracle_action())[4]["turn"] == 1
+
     def test_a_pinned_task_is_played(self, env_id: str) -> None:
         env = make(env_id)
         for task_id in spread(env, 4):
@@ -204,17 +211,20 @@ class TestOptions:
 
     def test_tasks_come_from_a_file_and_exclude_a_split(self, env_id: str, tmp_path: Path) -> None:
         source = make(env_id)
+        assert source.spec is not None
+        # Data options that a named id brings along give way to the tasks.
+        freed = {name: None for name in source.spec.kwargs if name != "max_turns"}
         tasks = inner(source).tasks.subset(spread(source, 3))
         path = tmp_path / "tasks.jsonl"
         save_tasks(path, tasks)
         for given in (path, str(path), tasks):
-            env = make(env_id, tasks=given)
+            env = make(env_id, tasks=given, **freed)
             assert list(inner(env).tasks.ids) == list(tasks.ids)
             for task in tasks:
                 start: dict[str, Any] = {"seed": 0, "options": {"task_id": task.id}}
                 assert env.reset(**start) == source.reset(**start)
         with pytest.raises(ConfigError, match="cannot be combined with split="):
-            make(env_id, tasks=path, split=tasks.split)
+            make(env_id, tasks=path, split=tasks.split, **freed)
 
 
 class TestCopies:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from agent_gym.core.replies import ReplyMode
@@ -9,9 +11,9 @@ from agent_gym.wrappers import ReplyWrapper
 from tests.conformance.subjects import accepts, inner, make, play_oracle, spread
 
 
-def check_oracle(env_id: str, count: int) -> None:
+def test_the_oracle_wins_a_hundred_tasks_with_admissible_actions_only(env_id: str) -> None:
     env = make(env_id)
-    for task_id in spread(env, count):
+    for task_id in spread(env, 100):
         _, info = env.reset(seed=9, options={"task_id": task_id})
         for action, result in play_oracle(env):
             assert accepts(info, action), f"{task_id}: {action!r} is not admissible"
@@ -20,15 +22,6 @@ def check_oracle(env_id: str, count: int) -> None:
         assert result[2], f"{task_id}: ended by {info['stop_reason']!r}"
         assert info["success"], f"{task_id}: ended by {info['stop_reason']!r}"
         assert info["score"] == 1.0
-
-
-def test_the_oracle_wins_ten_tasks_with_admissible_actions_only(env_id: str) -> None:
-    check_oracle(env_id, 10)
-
-
-@pytest.mark.slow
-def test_the_oracle_wins_a_hundred_tasks_with_admissible_actions_only(env_id: str) -> None:
-    check_oracle(env_id, 100)
 
 
 @pytest.mark.parametrize("mode", ReplyMode)
@@ -57,8 +50,6 @@ def test_lenient_spelling_leaves_exact_actions_as_they_are(env_id: str) -> None:
 
 
 def test_every_admissible_action_is_accepted(env_id: str) -> None:
-    import copy
-
     env = make(env_id)
     _, info = env.reset(seed=3)
     for _ in range(3):

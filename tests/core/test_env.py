@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -164,8 +165,6 @@ def test_an_option_that_does_not_exist_lists_those_that_do(option: str, expected
 
 
 def test_the_task_set_is_not_copied_with_the_environment() -> None:
-    import copy
-
     env = door()
     twin = copy.deepcopy(env)
     assert twin.tasks is env.tasks
