@@ -36,6 +36,7 @@ def train(
 ) -> None:
     """Train a policy: cold start by cloning the environment's expert, then reinforcement learning.
 
+    \b
         agent-gym train --preset quickstart
         agent-gym train --preset quickstart --algorithm grpo --seed 1 --output runs/grpo-1
         agent-gym train --preset quickstart optim.learning_rate=1e-3 rollout.groups=32
@@ -96,9 +97,7 @@ def _list() -> None:
     console.print("[bold]presets[/bold]")
     for name in preset_names():
         lines = (PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
-        about = " ".join(
-            line.lstrip("# ") for line in lines[: next(n for n, x in enumerate(lines) if x[:1] != "#")]
-        )
+        about = " ".join(line.lstrip("# ") for line in takewhile(lambda line: line.startswith("#"), lines))
         console.print(f"  {name:<16} {about}", markup=False, soft_wrap=True)
     console.print("[bold]algorithms[/bold]")
     console.print(f"  {', '.join(ALGORITHMS)}", markup=False, soft_wrap=True)

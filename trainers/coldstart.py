@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_gym.core.agents import OracleAgent
-from agent_gym.core.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.core.batch import EnvRunner
+from agent_gym.core.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.core.episode import Episode
 from agent_gym.core.errors import DataError
 from agent_gym.core.prompts import PromptBuilder

@@ -25,7 +25,7 @@ from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import TaskSet
 from trainers.advantages import compute_advantages
 from trainers.batch import build_batch
-from trainers.checkpoint import Checkpoint, CheckpointStore
+from trainers.checkpoint import CheckpointStore
 from trainers.cloning import CloningStep, clone
 from trainers.coldstart import corpus, expert_rows, play_expert
 from trainers.collect import Collected, GroupCollector

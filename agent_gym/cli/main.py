@@ -21,8 +21,8 @@ EXIT_INTERRUPTED = 130
 
 _HELP = """Multi-turn text environments for LLM agents, and the trainer that learns in them.
 
+\b
 Start with:
-
     agent-gym list                                     the environments
     agent-gym play --env Sokoban-v0                    play one in the terminal
     agent-gym eval --env Sokoban-v0 --agent oracle     evaluate an agent

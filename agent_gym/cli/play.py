@@ -45,6 +45,7 @@ def play(
 ) -> None:
     """Play an environment in the terminal, or watch the expert.
 
+    \b
         agent-gym play                                         a Sokoban room
         agent-gym play --env Sokoban-10x10-4-v0 --agent oracle
         agent-gym play --option 'size=[8,8]' --option boxes=2 --record mine.jsonl
@@ -95,11 +96,11 @@ class _Table:
             if reply is None:
                 return None
             parsed = self._face.parse(reply)
-            observed = self._runner.step({0: parsed.action or ""})[0]
+            action = RejectedReply(reply, parsed.reason) if parsed.action is None else parsed.action
+            observed = self._runner.step({0: action})[0]
             recorder.add(reply, parsed, observed)
-            self._console.print(
-                f"[dim]turn {observed.info['turn']}: {escape(parsed.action or '')}, reward {observed.reward:+.2f}[/dim]"
-            )
+            done = f"turn {observed.info['turn']}: {action}, reward {observed.reward:+.2f}"
+            self._console.print(f"[dim]{escape(done)}[/dim]")
         self._console.print(escape(recorder.current.observation))
         episode = recorder.finish()
         colour = "green" if episode.success else "red"

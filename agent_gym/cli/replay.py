@@ -25,6 +25,7 @@ def replay_file(
     Training, evaluation and `agent-gym play --record` write episode files. The exit status is 1 when an
     episode does not replay to what was recorded.
 
+    \b
         agent-gym replay runs/quickstart/episodes/test-after.jsonl
     """
     from agent_gym.core.episode import read_episodes
