@@ -194,16 +194,25 @@ class GameState:
         return f"{TITLE}\n\n{seen}\n\n{self.task_line}"
 
     def anchor(self) -> str:
-        """Return the visible state as text, without history: place, visible contents, inventory."""
-        game, names = self.game, self.vocabulary
+        """Return the visible state as text, without history.
+
+        It names the place, what can be seen there, lamps there that were switched on, and what is held with its
+        condition (clean, hot, cool, sliced).
+        """
+        game, names, held = self.game, self.vocabulary, self.held
         around = game.here[self.place]
         lines = ["place: " + (", ".join(names.receptacles[r] for r in around) or "middle of a room")]
         lines += [self.receptacle_text(r) for r in around]
-        if self.held >= 0:
-            lines.append(f"holding: {names.objects[self.held]}")
-            lines.append(self.describe(self.held))
-        else:
+        lit = game.toggleable & self.toggled
+        if lit:
+            shining = sorted({o for r in around for o in self.contents[r] if lit >> o & 1})
+            lines += [f"switched on: {names.objects[o]}" for o in shining]
+        if held < 0:
             lines.append("holding: nothing")
+        else:
+            masks = {"clean": self.clean, "hot": self.hot, "cool": self.cool, "sliced": self.sliced}
+            condition = ", ".join(word for word, mask in masks.items() if mask >> held & 1)
+            lines.append(f"holding: {names.objects[held]}" + (f" ({condition})" if condition else ""))
         return "\n".join(lines)
 
     def key(self) -> tuple[Any, ...]:

@@ -121,14 +121,13 @@ def _why_not_with(state: GameState, verb: str, name: str, receptacle: str) -> st
         if not state.reachable(r):
             return f"{receptacle} is closed; open it first."
         return f"{receptacle} is no place for {name}."
-    able, tools, tool = {
-        "heat": (game.heatable, game.heaters, "a microwave"),
-        "cool": (game.coolable, game.coolers, "a fridge"),
-        "clean": (game.cleanable, state.washers, "a sink basin"),
+    tools, tool = {
+        "heat": (game.heaters, "a microwave"),
+        "cool": (game.coolers, "a fridge"),
+        "clean": (state.washers, "a sink basin"),
     }[verb]
     if not tools >> r & 1:
         return f"{receptacle} cannot {verb} things; use {tool}."
-    assert not able >> state.held & 1
     return f"You cannot {verb} {name}."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 
 import pytest
@@ -201,6 +202,13 @@ def test_help_text_starts_and_ends_as_the_original() -> None:
     assert "  move (object) to (receptacle):  place an object" in text
 
 
+def test_games_and_states_survive_pickling() -> None:
+    state = start("place", "go to countertop 1", "take mug 1 from countertop 1")
+    twin = pickle.loads(pickle.dumps(state))
+    assert (twin.key(), twin.admissible(), twin.intro()) == (state.key(), state.admissible(), state.intro())
+    assert [twin.step(c) for c in state.admissible()[:3]] == [state.step(c) for c in state.admissible()[:3]]
+
+
 def test_copies_are_independent_and_share_the_game() -> None:
     state = start("place", "go to countertop 1")
     twin = copy.deepcopy(state)
@@ -223,6 +231,10 @@ def test_anchor_tells_the_visible_state_without_history() -> None:
     )
     direct.step("take apple 1 from countertop 1")
     assert direct.anchor() != detour.anchor()
+    direct.step("clean apple 1 with sinkbasin 1")
+    assert direct.anchor().endswith("\nholding: apple 1 (clean)")
+    detour = start("light", "go to desk 1", "use lamp 1")
+    assert detour.anchor().endswith("\nswitched on: lamp 1\nholding: nothing")
 
 
 def test_another_goal_sentence_replaces_the_own_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -145,3 +146,17 @@ KEYS = st.sampled_from(["pddl_domain", "grammar", "pddl_problem", "solvable", "w
 def test_foreign_objects_compile_or_raise_a_data_error(foreign: dict[str, Any]) -> None:
     with suppress(DataError):
         compile_game(GameRecord.from_mapping(foreign))
+
+
+def test_real_games_with_damaged_text_compile_or_raise_a_data_error(real_files: list[Path]) -> None:
+    rng = random.Random(9)
+    outcomes = set()
+    for path in real_files[::12]:
+        text = path.read_text()
+        at, cut = rng.randrange(len(text)), rng.choice([1, 1, 5, 40, 4000])
+        try:
+            compile_game(GameRecord.from_mapping(json.loads(text[:at] + text[at + cut :], strict=False)))
+            outcomes.add("played")
+        except (DataError, json.JSONDecodeError) as error:
+            outcomes.add(type(error).__name__)
+    assert "DataError" in outcomes
