@@ -91,6 +91,19 @@ def test_one_seed_gives_the_same_weights_and_leaves_the_global_generator_alone()
     assert torch.equal(state, torch.get_rng_state())
 
 
+def test_the_schedule_reaches_the_optimiser():
+    def run(schedule):
+        policy = tiny_policy()
+        settings = dataclasses.replace(FAST, warmup=0.0, schedule=schedule)
+        result = clone(policy, lesson(policy, 12), settings)
+        return policy.checksum(), [step.learning_rate for step in result.history]
+
+    (cosine, rates), (constant, flat) = run(Schedule.COSINE), run(Schedule.CONSTANT)
+    assert cosine != constant
+    assert rates == [dataclasses.replace(FAST, warmup=0.0).rate(n, 6) for n in range(6)]
+    assert flat == [FAST.learning_rate] * 6
+
+
 def test_microbatches_change_no_result():
     def run(budget):
         policy = tiny_policy()

@@ -65,9 +65,10 @@ def test_replies_end_at_the_end_token_or_at_the_limit_and_say_which():
 
 def test_a_reply_does_not_depend_on_the_batch_it_is_drawn_in():
     policy = ending_policy()
-    prompts = prompts_of(policy)
-    settings = SamplingSettings(max_reply_tokens=10)
+    prompts = prompts_of(policy, 12)
+    settings = SamplingSettings(max_reply_tokens=24, temperature=2.0)
     wide = HFSampler(policy).generate(prompts, settings, seeded())
+    assert len({len(sample.ids) for sample in wide}) > 3
     narrow = HFSampler(policy, max_batch=3).generate(prompts, settings, seeded())
     assert [s.ids for s in wide] == [s.ids for s in narrow]
     for one, other in zip(wide, narrow, strict=True):
