@@ -16,7 +16,7 @@ from agent_gym.core import ConfigError, RejectedReply
 from agent_gym.wrappers import NO_ACTION, MessagesWrapper, PromptWrapper, ReplyWrapper
 from tests.toy import DoorEnv, write_prompts
 
-START = {"seed": 0, "options": {"task_id": "door/3"}}
+START: dict[str, Any] = {"seed": 0, "options": {"task_id": "door/3"}}
 WRAPPERS: list[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]]] = [
     ReplyWrapper,
     PromptWrapper,
@@ -165,7 +165,7 @@ class TestGymnasiumConventions:
 
     def test_another_kind_of_environment_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="needs a TextEnv inside, got CartPoleEnv"):
-            ReplyWrapper(gym.make("CartPole-v1"))  # type: ignore[arg-type]
+            ReplyWrapper(gym.make("CartPole-v1"))
 
     @pytest.mark.parametrize("wrap", WRAPPERS)
     def test_vector_environments_carry_wrapped_observations(self, wrap: Callable[[Any], gym.Env[Any, Any]]) -> None:

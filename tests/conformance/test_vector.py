@@ -20,7 +20,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 def test_vector_environments_show_what_single_ones_show(env_id: str, mode: str) -> None:
-    vector = gym.make_vec(env_id, num_envs=2, vectorization_mode=mode)
+    vector: Any = gym.make_vec(env_id, num_envs=2, vectorization_mode=mode)
     singles = [make(env_id) for _ in range(2)]
     try:
         shown, infos = vector.reset(seed=[5, 6])
@@ -43,7 +43,7 @@ def test_vector_environments_show_what_single_ones_show(env_id: str, mode: str) 
 
 
 def test_the_last_observation_and_info_survive_the_automatic_reset(env_id: str, mode: str) -> None:
-    vector = gym.make_vec(
+    vector: Any = gym.make_vec(
         env_id,
         num_envs=2,
         vectorization_mode=mode,

@@ -56,13 +56,13 @@ class TestSpace:
 
     def test_samples_are_seeded_inside_and_use_no_global_generator(self) -> None:
         np.random.seed(0)
-        state = np.random.get_state()[1].tolist()  # type: ignore[index,union-attr]
+        state = np.random.get_state()[1].tolist()  # type: ignore[index]
         one, two = UnicodeText(7, seed=3), UnicodeText(7, seed=3)
         drawn = [one.sample() for _ in range(50)]
         assert drawn == [two.sample() for _ in range(50)]
         assert all(text in one for text in drawn)
         assert len(set(drawn)) > 10
-        assert state == np.random.get_state()[1].tolist()  # type: ignore[index,union-attr]
+        assert state == np.random.get_state()[1].tolist()  # type: ignore[index]
 
     def test_equality_copies_and_json_forms(self) -> None:
         space = UnicodeText(9)
@@ -76,25 +76,28 @@ class TestSpace:
 
 class TestSharedMemory:
     @given(texts=st.lists(ANY_TEXT, min_size=1, max_size=4))
-    def test_what_is_written_is_read(self, texts: list[str]) -> None:
+    def test_what_is_written_is_read(self, texts: list[Any]) -> None:
         space = UnicodeText(40)
-        memory = create_shared_memory(space, len(texts), multiprocessing)  # type: ignore[arg-type]
+        memory = create_shared_memory(space, len(texts), multiprocessing)
         for index, text in enumerate(texts):
             write_to_shared_memory(space, index, text, memory)
         seen = read_from_shared_memory(space, memory, len(texts))
         assert list(seen) == texts
         kept = copy.deepcopy(seen)
+        other: Any = "other"
         for index in range(len(texts)):
-            write_to_shared_memory(space, index, "other", memory)
+            write_to_shared_memory(space, index, other, memory)
         assert kept == tuple(texts), "a deep copy keeps what it read"
         assert list(seen) == ["other"] * len(texts), "the view is live"
 
     def test_a_text_beyond_the_length_is_refused(self) -> None:
         space = UnicodeText(2)
-        memory = create_shared_memory(space, 1, multiprocessing)  # type: ignore[arg-type]
-        write_to_shared_memory(space, 0, "🙂🙂", memory)
+        memory = create_shared_memory(space, 1, multiprocessing)
+        fitting: Any = "🙂🙂"
+        longer: Any = "a" * 9
+        write_to_shared_memory(space, 0, fitting, memory)
         with pytest.raises(ValueError, match=r"9 characters.*2"):
-            write_to_shared_memory(space, 0, "a" * 9, memory)
+            write_to_shared_memory(space, 0, longer, memory)
 
     def test_batches_of_texts_are_tuples(self) -> None:
         assert create_empty_array(UnicodeText(4), 3) == ("", "", "")
