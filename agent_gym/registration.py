@@ -16,6 +16,7 @@ from agent_gym.core.errors import ConfigError, suggest
 
 NAMESPACE = "agent_gym"
 
+_ALFWORLD = "agent_gym.envs.alfworld.env:ALFWorldEnv"
 _SOKOBAN = "agent_gym.envs.sokoban.env:SokobanEnv"
 
 
@@ -31,6 +32,9 @@ IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Sokoban-7x7-2-v0": (_SOKOBAN, _sokoban(7, 2, 40)),
     "Sokoban-8x8-3-v0": (_SOKOBAN, _sokoban(8, 3, 80)),
     "Sokoban-10x10-4-v0": (_SOKOBAN, _sokoban(10, 4, 120)),
+    "ALFWorld-v0": (_ALFWORLD, {}),
+    "ALFWorld-Small-v0": (_ALFWORLD, {"receptacles": 6, "objects": 8}),
+    "ALFWorld-Large-v0": (_ALFWORLD, {"receptacles": 220, "objects": 400, "max_turns": 100}),
     "Boxoban-v0": ("agent_gym.envs.sokoban.env:BoxobanEnv", {}),
 }
 """Id without namespace -> entry point and options."""

@@ -18,7 +18,7 @@ import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
 from agent_gym.core.errors import ConfigError, InvalidActionError, suggest
-from agent_gym.core.info import InvalidActionPolicy, StopReason
+from agent_gym.core.info import AnchorKind, InvalidActionPolicy, StopReason
 from agent_gym.core.replies import RejectedReply, ReplyGrammar
 from agent_gym.core.seeding import stable_hash
 from agent_gym.core.spaces import UnicodeText
@@ -81,6 +81,8 @@ class TextEnv(gym.Env[str, str]):
         render_mode: One of `metadata["render_modes"]` or None.
         invalid_action: "continue" (the turn counts and the observation is the original's or says why),
             "terminate" or "raise".
+        anchor: "state" for the environment's canonical text of the visible state, "observation" for the raw
+            observation (what published step-group code uses).
         max_observation_length: Length of the observation space in characters.
         max_action_length: Length of the action space in characters; a longer action is invalid.
 
@@ -108,6 +110,7 @@ class TextEnv(gym.Env[str, str]):
         max_turns: int | None = None,
         render_mode: str | None = None,
         invalid_action: str = InvalidActionPolicy.CONTINUE,
+        anchor: str = AnchorKind.STATE,
         max_observation_length: int = 16_384,
         max_action_length: int = 4_096,
     ) -> None:
@@ -122,6 +125,11 @@ class TextEnv(gym.Env[str, str]):
         except ValueError:
             allowed = [policy.value for policy in InvalidActionPolicy]
             raise ConfigError(f"invalid_action must be one of {allowed}, got {invalid_action!r}") from None
+        try:
+            self.anchor = AnchorKind(anchor)
+        except ValueError:
+            known = [kind.value for kind in AnchorKind]
+            raise ConfigError(f"anchor must be one of {known}, got {anchor!r}") from None
         self.observation_space = UnicodeText(max_observation_length)
         self.action_space = UnicodeText(max_action_length)
         self._task: Task | None = None
@@ -313,7 +321,7 @@ class TextEnv(gym.Env[str, str]):
             "goal": self._goal(),
             "admissible_actions": () if over else situation.admissible_actions,
             "action_templates": () if over else situation.action_templates,
-            "anchor": situation.anchor,
+            "anchor": self._observation if self.anchor is AnchorKind.OBSERVATION else situation.anchor,
             "prompt_observation": self._observation if shown is None else shown,
             "valid_action": valid,
             "success": self._stop_reason is StopReason.SUCCESS,

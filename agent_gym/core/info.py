@@ -49,6 +49,15 @@ class InvalidActionPolicy(StrEnum):
     """`InvalidActionError`; the turn does not count."""
 
 
+class AnchorKind(StrEnum):
+    """What `info["anchor"]` holds."""
+
+    STATE = "state"
+    """The environment's canonical text of the visible state."""
+    OBSERVATION = "observation"
+    """The raw observation, as published step-group code uses it."""
+
+
 class StepInfo(TypedDict):
     """Keys that `info` holds after every reset and every step.
 

@@ -164,11 +164,11 @@ def build_index(folder: str | Path, cache: Path | None = None) -> GameIndex:
     return GameIndex(root, tuple(entries), left_out, tuple(broken))
 
 
-def read_trajectory(entry: GameEntry) -> dict[str, Any]:
+def read_trajectory(folder: Path) -> dict[str, Any]:
     """Read the `traj_data.json` beside a game.
 
     Args:
-        entry: The game.
+        folder: The game's trial folder.
 
     Returns:
         Its content.
@@ -176,7 +176,7 @@ def read_trajectory(entry: GameEntry) -> dict[str, Any]:
     Raises:
         DataError: The file is missing or malformed.
     """
-    return _read_trajectory(entry.folder / TRAJECTORY_FILE)
+    return _read_trajectory(folder / TRAJECTORY_FILE)
 
 
 def _game_files(root: Path) -> Iterator[tuple[str, str, str, int, int]]:

@@ -143,17 +143,20 @@ class GameLibrary:
         Raises:
             DataError: The game's `traj_data.json` is missing, malformed or has no annotation.
         """
-        content = read_trajectory(entry)
-        try:
-            rows = content["turk_annotations"]["anns"]
-            sentences = tuple(row["task_desc"].strip() for row in rows if row["task_desc"].strip())
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{entry.folder}: traj_data.json lacks turk_annotations.anns[].task_desc ({error!r})"
-            ) from error
-        if not sentences:
-            raise DataError(f"{entry.folder}: traj_data.json has no human goal sentence; use the game's own")
-        return sentences
+        return human_goals(entry.folder)
+
+
+def human_goals(folder: Path) -> tuple[str, ...]:
+    """Return the goal sentences that people wrote for the game of a trial folder; see `GameLibrary.human_goals`."""
+    content = read_trajectory(folder)
+    try:
+        rows = content["turk_annotations"]["anns"]
+        sentences = tuple(row["task_desc"].strip() for row in rows if row["task_desc"].strip())
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{folder}: traj_data.json lacks turk_annotations.anns[].task_desc ({error!r})") from error
+    if not sentences:
+        raise DataError(f"{folder}: traj_data.json has no human goal sentence; use the game's own")
+    return sentences
 
 
 @lru_cache(maxsize=_SHARED_GAMES)

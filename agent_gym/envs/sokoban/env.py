@@ -99,6 +99,7 @@ class SokobanEnv(TextEnv):
         coordinates: Whether observations end with positions.
         render_mode: "ansi", "rgb_array", "human" or None.
         invalid_action: "continue", "terminate" or "raise"; see `TextEnv`.
+        anchor: "state" or "observation"; see `TextEnv`.
 
     Raises:
         ConfigError: An argument is out of range, or rooms of that size cannot hold the boxes.
@@ -134,6 +135,7 @@ class SokobanEnv(TextEnv):
         coordinates: bool = False,
         render_mode: str | None = None,
         invalid_action: str = "continue",
+        anchor: str = "state",
     ) -> None:
         data = {
             "levels": levels,
@@ -149,11 +151,12 @@ class SokobanEnv(TextEnv):
             least, most = pushes or (None, None)
             if size is None and boxes is None and max_moves is None:
                 max_moves = self.default_max_turns  # default rooms fit the default turn limit
-            spec = RoomSpec(
-                height, width, self.default_room[2] if boxes is None else boxes, least, most, max_moves
-            )
+            n_boxes = self.default_room[2] if boxes is None else boxes
+            spec = RoomSpec(height, width, n_boxes, least, most, max_moves)
             chosen = choose_tasks(levels or GENERATED, split, spec, collection)
-        super().__init__(chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action)
+        super().__init__(
+            chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action, anchor=anchor
+        )
         if max_actions_per_turn < 1:
             raise ConfigError(f"max_actions_per_turn must be at least 1, got {max_actions_per_turn}")
         try:
