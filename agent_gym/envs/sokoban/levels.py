@@ -87,9 +87,7 @@ class LevelFiles:
             DataError: No file belongs to it; names those that are present.
         """
         chosen = tuple(
-            file
-            for file in self.files
-            if collection in (None, file.collection) and split in (None, file.split)
+            file for file in self.files if collection in (None, file.collection) and split in (None, file.split)
         )
         if not chosen:
             present = sorted({f"{file.collection or '-'}/{file.split or '-'}" for file in self.files})
@@ -145,8 +143,7 @@ class LevelFiles:
         if file is None:
             near = suggest(name, self._by_name)
             raise UnknownTaskError(
-                f"no level {level_id!r} in {self.root}: expected <file>#<level> such as "
-                f"{next(iter(self))!r}.{near}"
+                f"no level {level_id!r} in {self.root}: expected <file>#<level> such as {next(iter(self))!r}.{near}"
             )
         part = self._file_parts(file).get(number)
         if part is None:

@@ -62,8 +62,9 @@ def render_rgb(board: Board, tile: int = 32) -> _Image:
     indices = np.array([[_INDEX[symbol] for symbol in row] for row in rows])
     height, width = indices.shape
     # [height, width, tile, tile, 3] to [height, tile, width, tile, 3]
-    pixels: _Image = _tiles(tile)[indices].transpose(0, 2, 1, 3, 4)
-    return pixels.reshape(height * tile, width * tile, 3)
+    pixels = _tiles(tile)[indices].transpose(0, 2, 1, 3, 4)
+    picture: _Image = pixels.reshape(height * tile, width * tile, 3)
+    return picture
 
 
 @lru_cache(maxsize=8)
@@ -81,7 +82,7 @@ def _tiles(tile: int) -> _Image:
     shrunk = [
         drawn[symbol].reshape(tile, _OVERSAMPLING, tile, _OVERSAMPLING, 3).mean(axis=(1, 3)) for symbol in _ORDER
     ]
-    tiles = np.rint(np.stack(shrunk)).astype(np.uint8)
+    tiles: _Image = np.rint(np.stack(shrunk)).astype(np.uint8)
     tiles.setflags(write=False)
     return tiles
 
