@@ -188,3 +188,19 @@ def test_impossible_calls_are_refused():
     with pytest.raises(DataError, match="prompt 1 holds none"):
         sampler.generate([(1,), ()], SamplingSettings(max_reply_tokens=1), seeded())
     assert sampler.generate([], SamplingSettings()) == []
+
+
+def test_with_a_generator_a_prompt_a_reply_does_not_depend_on_its_batch():
+    policy = ending_policy()
+    prompts = prompts_of(policy, 3)
+    settings = SamplingSettings(max_reply_tokens=8, temperature=2.0)
+    together = HFSampler(policy).generate(prompts, settings, [seeded(i) for i in range(len(prompts))])
+    for index, prompt in enumerate(prompts):
+        (alone,) = HFSampler(policy).generate([prompt], settings, [seeded(index)])
+        assert alone.ids == together[index].ids
+
+
+def test_generators_must_be_as_many_as_prompts():
+    policy = tiny_policy()
+    with pytest.raises(ConfigError, match="one a prompt"):
+        HFSampler(policy).generate(prompts_of(policy, 1), SamplingSettings(), [seeded(0), seeded(1)])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from trainers.policy import Policy
 
+    Draws = torch.Generator | Sequence[torch.Generator]
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
@@ -91,14 +93,15 @@ class Sampler(Protocol):
         self,
         prompts: Sequence[Sequence[int]],
         settings: SamplingSettings,
-        generator: torch.Generator | None = None,
+        generator: Draws | None = None,
     ) -> list[Sample]:
         """Draw one reply per prompt, in the order of `prompts`.
 
         Args:
             prompts: Prompt ids; lengths may differ, equal prompts are independent draws.
             settings: How to draw.
-            generator: CPU generator that all randomness comes from; not needed when greedy.
+            generator: CPU generator that all randomness comes from, or one a prompt, so that a reply does not
+                depend on the prompts it is batched with; not needed when greedy.
         """
         ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from agent_gym.core.info import FinishReason
 from trainers.policy import Policy
 from trainers.samplers.base import Sample, SamplingSettings
 from trainers.scoring import entropy_of
+
+if TYPE_CHECKING:
+    from trainers.samplers.base import Draws
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class HFSampler:
         self,
         prompts: Sequence[Sequence[int]],
         settings: SamplingSettings,
-        generator: torch.Generator | None = None,
+        generator: Draws | None = None,
     ) -> list[Sample]:
         """Draw one reply per prompt, in the order of `prompts`.
 
@@ -73,7 +76,7 @@ class HFSampler:
         Args:
             prompts: Prompt ids, each at least one token long.
             settings: How to draw.
-            generator: A CPU `torch.Generator`; needed unless greedy.
+            generator: A CPU `torch.Generator`, or one a prompt; needed unless greedy.
 
         Raises:
             ConfigError: No generator, or prompt and reply limit together exceed the model's context.
@@ -84,8 +87,7 @@ class HFSampler:
         self._check(prompts, settings, generator)
         uniform_RL = torch.zeros(0, 0)
         if not settings.greedy:
-            shape = (len(prompts), settings.max_reply_tokens)
-            uniform_RL = torch.rand(shape, generator=generator, dtype=torch.float64)
+            uniform_RL = _uniform(len(prompts), settings.max_reply_tokens, generator)
         keys = [tuple(prompt) for prompt in prompts]
         first = {key: index for index, key in reversed(list(enumerate(keys)))}
         order = sorted(range(len(keys)), key=lambda index: (len(keys[index]), first[keys[index]], index))
@@ -104,13 +106,15 @@ class HFSampler:
                 )
         return [reply.sample(settings) for reply in replies]
 
-    def _check(
-        self, prompts: Sequence[Sequence[int]], settings: SamplingSettings, generator: torch.Generator | None
-    ) -> None:
+    def _check(self, prompts: Sequence[Sequence[int]], settings: SamplingSettings, generator: Draws | None) -> None:
         if generator is None and not settings.greedy:
             raise ConfigError("sampling needs a torch.Generator (pass generator=...), unless greedy=True")
-        if generator is not None and generator.device.type != "cpu":
-            raise ConfigError(f"the generator must be on the CPU, got one on {generator.device}")
+        generators = [generator] if isinstance(generator, torch.Generator) else generator or []
+        for one in generators:
+            if one.device.type != "cpu":
+                raise ConfigError(f"the generator must be on the CPU, got one on {one.device}")
+        if generator is not None and len(generators) not in (1, len(prompts)):
+            raise ConfigError(f"expected one generator or {len(prompts)}, one a prompt; got {len(generators)}")
         empty = [index for index, prompt in enumerate(prompts) if not len(prompt)]
         if empty:
             raise DataError(f"prompts must hold at least one token; prompt {empty[0]} holds none")
@@ -156,6 +160,14 @@ class HFSampler:
                 forward.select(where)
                 tokens_B = tokens_B[where]
             logits_BV = forward.step(tokens_B)
+
+
+def _uniform(rows: int, length: int, generator: Draws | None) -> torch.Tensor:
+    """Return float64 numbers in [0, 1), [rows, length], from one generator or from one a row."""
+    if isinstance(generator, torch.Generator):
+        return torch.rand((rows, length), generator=generator, dtype=torch.float64)
+    assert generator is not None
+    return torch.stack([torch.rand(length, generator=one, dtype=torch.float64) for one in generator])
 
 
 class _CachedForward:
