@@ -56,13 +56,9 @@ class TokenRow:
         for name in ("mask", "segments", "weights", "logprobs"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.ids):
-                raise DataError(
-                    f"{name} must have one entry per token: expected {len(self.ids)}, got {len(value)}"
-                )
+                raise DataError(f"{name} must have one entry per token: expected {len(self.ids)}, got {len(value)}")
         if self.mask[0]:
-            raise DataError(
-                "mask[0] is True, but the first token of a row cannot be predicted: put a prompt first"
-            )
+            raise DataError("mask[0] is True, but the first token of a row cannot be predicted: put a prompt first")
         if self.segments is not None and any(
             on != (segment != NO_SEGMENT) for on, segment in zip(self.mask, self.segments, strict=True)
         ):
@@ -95,9 +91,7 @@ class TokenRow:
         before, after = len(prompt), len(reply)
         for name, values in (("logprobs", logprobs), ("weights", weights)):
             if values is not None and len(values) != after:
-                raise DataError(
-                    f"{name} must have one entry per reply token: expected {after}, got {len(values)}"
-                )
+                raise DataError(f"{name} must have one entry per reply token: expected {after}, got {len(values)}")
         zeros = (0.0,) * before
         return cls(
             ids=(*prompt, *reply),
@@ -144,9 +138,7 @@ class PackedRows:
     def to(self, device: torch.device | str) -> PackedRows:
         """Return the same rows on `device`."""
         moved = {
-            item.name: value.to(device)
-            for item in fields(self)
-            if (value := getattr(self, item.name)) is not None
+            item.name: value.to(device) for item in fields(self) if (value := getattr(self, item.name)) is not None
         }
         return replace(self, **moved)
 
@@ -185,9 +177,7 @@ def pack(
     longest = max(map(len, rows))
     total = longest if width is None else width
     if total < longest:
-        raise ConfigError(
-            f"width {total} would cut a row of {longest} tokens; pass width >= {longest} or None"
-        )
+        raise ConfigError(f"width {total} would cut a row of {longest} tokens; pass width >= {longest} or None")
     left = side is PaddingSide.LEFT
 
     def table(values: Iterator[Sequence[float]], fill: float, dtype: torch.dtype) -> torch.Tensor:

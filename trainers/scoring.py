@@ -41,8 +41,7 @@ def check_temperature(temperature: float) -> None:
     """Raise ConfigError unless `temperature` is positive and finite."""
     if not 0.0 < temperature < float("inf"):
         raise ConfigError(
-            f"temperature must be a positive number, got {temperature}; "
-            "use greedy=True for the likeliest token"
+            f"temperature must be a positive number, got {temperature}; use greedy=True for the likeliest token"
         )
 
 
@@ -96,9 +95,7 @@ class HeadReader:
             whole = self.model(input_ids=ids, use_cache=False).logits
             hidden = base.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
             split = base.get_output_embeddings()(hidden)
-        return split.shape == whole.shape and torch.allclose(
-            split.float(), whole.float(), atol=1e-4, rtol=1e-3
-        )
+        return split.shape == whole.shape and torch.allclose(split.float(), whole.float(), atol=1e-4, rtol=1e-3)
 
     def map_logits(
         self,
@@ -130,9 +127,7 @@ class HeadReader:
         if len(targets) <= size:
             return part(hidden_NH, targets)
         parts = []
-        for hidden_nH, targets_n in zip(
-            torch.split(hidden_NH, size), torch.split(targets, size), strict=True
-        ):
+        for hidden_nH, targets_n in zip(torch.split(hidden_NH, size), torch.split(targets, size), strict=True):
             if torch.is_grad_enabled():
                 # Nothing in the head is random, so no generator state needs to be kept for the recomputation.
                 done = checkpoint(part, hidden_nH, targets_n, use_reentrant=False, preserve_rng_state=False)
@@ -141,9 +136,7 @@ class HeadReader:
             parts.append(done)
         return tuple(torch.cat(columns_of) for columns_of in zip(*parts, strict=True))
 
-    def _narrowed_logits(
-        self, inputs: dict[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> torch.Tensor:
+    def _narrowed_logits(self, inputs: dict[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         def narrow(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             return (arguments[0][rows, columns][None], *arguments[1:])
 
@@ -189,7 +182,5 @@ def token_stats(
 def log_distributions(reader: HeadReader, batch: PackedRows, *, temperature: float = 1.0) -> torch.Tensor:
     """Return whole log-distributions [N, V]; see `Policy.log_distributions`."""
     check_temperature(temperature)
-    (logp_NV,) = reader.map_logits(
-        batch, lambda logits, _: (torch.log_softmax(logits / temperature, dim=-1),)
-    )
+    (logp_NV,) = reader.map_logits(batch, lambda logits, _: (torch.log_softmax(logits / temperature, dim=-1),))
     return logp_NV

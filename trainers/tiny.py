@@ -59,9 +59,7 @@ class TinySpec:
             )
         least = _BYTES + len(_SPECIAL) + len(self.markup)
         if self.vocab_size < least:
-            raise ConfigError(
-                f"vocab_size must be at least {least} (bytes and markers), got {self.vocab_size}"
-            )
+            raise ConfigError(f"vocab_size must be at least {least} (bytes and markers), got {self.vocab_size}")
         if min(self.layers, self.heads, self.feed_forward, self.max_positions) < 1:
             raise ConfigError("layers, heads, feed_forward and max_positions must be at least 1")
 

@@ -33,9 +33,7 @@ def test_every_row_can_be_read_back_from_the_padded_tensors(pairs, side, extra):
 
 def test_a_real_end_token_keeps_its_weight_when_padding_has_the_same_id():
     end = 7
-    batch = pack(
-        [TokenRow.from_reply([1, 2], [3, end]), TokenRow.from_reply([1, end, 2, 3], [end])], pad_id=end
-    )
+    batch = pack([TokenRow.from_reply([1, 2], [3, end]), TokenRow.from_reply([1, end, 2, 3], [end])], pad_id=end)
     assert batch.mask.tolist() == [[False, False, True, True, False], [False, False, False, False, True]]
     assert batch.weight[batch.input_ids == end].tolist() == [1.0, 0.0, 0.0, 1.0]
 
@@ -95,9 +93,7 @@ def test_microbatches_hold_every_row_once_within_the_budget_and_keep_groups_whol
         units = {groups[index] if groups else index for index in part}
         assert len(part) * max(lengths[index] for index in part) <= budget or len(units) == 1
     if groups:
-        places = {
-            group: {n for n, part in enumerate(plan) for i in part if groups[i] == group} for group in groups
-        }
+        places = {group: {n for n, part in enumerate(plan) for i in part if groups[i] == group} for group in groups}
         assert all(len(where) == 1 for where in places.values())
     assert plan == plan_microbatches(list(lengths), budget, groups=groups)
 
