@@ -75,6 +75,19 @@ def test_a_reply_does_not_depend_on_the_batch_it_is_drawn_in():
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
+def test_one_generator_a_prompt_makes_a_reply_independent_of_its_neighbours():
+    policy = ending_policy()
+    prompts = prompts_of(policy, 2)
+    settings = SamplingSettings(max_reply_tokens=12, temperature=2.0)
+    sampler = HFSampler(policy)
+    together = sampler.generate(prompts, settings, [seeded(n) for n in range(len(prompts))])
+    for index in (0, 4, 9):
+        (alone,) = sampler.generate([prompts[index]], settings, [seeded(index)])
+        assert alone.ids == together[index].ids
+    with pytest.raises(ConfigError, match="expected one generator or 10, one a prompt; got 1"):
+        sampler.generate(prompts, settings, [seeded()])
+
+
 def test_equal_prompts_are_independent_draws():
     policy = tiny_policy()
     samples = HFSampler(policy).generate([(5, 6, 7)] * 8, SamplingSettings(max_reply_tokens=6), seeded())

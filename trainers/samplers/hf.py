@@ -113,7 +113,8 @@ class HFSampler:
         for one in generators:
             if one.device.type != "cpu":
                 raise ConfigError(f"the generator must be on the CPU, got one on {one.device}")
-        if generator is not None and len(generators) not in (1, len(prompts)):
+        single = generator is None or isinstance(generator, torch.Generator)
+        if not single and len(generators) != len(prompts):
             raise ConfigError(f"expected one generator or {len(prompts)}, one a prompt; got {len(generators)}")
         empty = [index for index, prompt in enumerate(prompts) if not len(prompt)]
         if empty:
