@@ -93,7 +93,6 @@ def corpus(experts: Sequence[ExpertEpisode], builder: PromptBuilder) -> list[str
 
 def expert_rows(experts: Sequence[ExpertEpisode], encoder: PromptEncoder, policy: Policy) -> list[TokenRow]:
     """Return one row a turn: the prompt as the policy will see it, and the expert's reply with its end token."""
-    end = min(policy.eos_ids)
     rows = []
     for expert in experts:
         conversation = Conversation(encoder)
@@ -101,7 +100,7 @@ def expert_rows(experts: Sequence[ExpertEpisode], encoder: PromptEncoder, policy
             prompt = conversation.prompt(turn.info)
             if prompt is None:  # a policy would be stopped here too
                 break
-            reply = (*policy.encode(turn.reply), end)
+            reply = (*policy.encode(turn.reply), policy.end_id)
             rows.append(TokenRow.from_reply(prompt, reply))
             if number + 1 < len(expert.turns):
                 conversation.add(turn.info, turn.action, reply, expert.turns[number + 1].info)

@@ -8,7 +8,6 @@ exactly what was sampled (decoding and encoding them again can give other ids).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from agent_gym.core.prompts import ContextMode, Exchange, Message, PromptBuilder
 from trainers.policy import Policy
 
 _STUB = "\N{SNOWMAN}reply\N{SNOWMAN}"
-_CACHED_PROMPTS = 32_768
+_CACHED_TOKENS = 2_000_000  # about 100 MB of Python integers
 _NO_ACTION = "(no valid action)"
 
 
@@ -38,7 +37,8 @@ class PromptEncoder:
         self.builder = builder
         self.context = context
         self.max_prompt_tokens = max_prompt_tokens
-        self._known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
+        self._known: dict[str, tuple[int, ...]] = {}
+        self._known_tokens = 0
 
     def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Return the ids of a conversation that ends with the opening of the policy's reply."""
@@ -47,8 +47,9 @@ class PromptEncoder:
         if ids is None:
             ids = tuple(self.policy.encode_chat(messages))
             self._known[key] = ids
-            if len(self._known) > _CACHED_PROMPTS:
-                self._known.popitem(last=False)
+            self._known_tokens += len(ids)
+            while self._known_tokens > _CACHED_TOKENS and len(self._known) > 1:
+                self._known_tokens -= len(self._known.pop(next(iter(self._known))))
         return ids
 
     def glue(self, message: Message, reply: Sequence[int]) -> tuple[int, ...]:

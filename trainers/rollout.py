@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.driver import LiveEpisode, Reply
-from agent_gym.core.info import StopReason
+from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply
+from agent_gym.core.seeding import derive_seed
 from trainers.conversation import Conversation, PromptEncoder
-from trainers.samplers.base import Sampler, SamplingSettings
+from trainers.samplers.base import Sample, Sampler, SamplingSettings
+
+if TYPE_CHECKING:
+    from trainers.samplers.base import Draws
 
 _CONVERSATION = "conversation"
+
+
+class EpisodeDraws:
+    """Random numbers that depend on an episode's seed and turn only.
+
+    An episode then gets the same replies whatever it is batched with (up to rounding of the logits), so an
+    evaluation that was interrupted goes on as an unbroken one would have.
+    """
+
+    def of(self, episode: LiveEpisode) -> torch.Generator:
+        """Return the generator of an episode's next reply."""
+        seed = derive_seed("draws", episode.request.seed, episode.info["task_id"], episode.info["turn"])
+        return torch.Generator().manual_seed(seed)
 
 
 class PolicyAgent:
@@ -24,7 +41,7 @@ class PolicyAgent:
         encoder: Turns infos into prompt ids.
         sampler: Draws replies.
         settings: How replies are drawn.
-        generator: CPU generator of all draws; None when greedy.
+        generator: CPU generator of all draws, or draws by episode; None when greedy.
     """
 
     def __init__(
@@ -32,7 +49,7 @@ class PolicyAgent:
         encoder: PromptEncoder,
         sampler: Sampler,
         settings: SamplingSettings,
-        generator: torch.Generator | None,
+        generator: torch.Generator | EpisodeDraws | None,
     ) -> None:
         self._encoder = encoder
         self._sampler = sampler
@@ -46,7 +63,13 @@ class PolicyAgent:
             conversation = episode.memory.setdefault(_CONVERSATION, Conversation(self._encoder))
             prompts.append(conversation.prompt(episode.info))
         fitting = [prompt for prompt in prompts if prompt is not None]
-        samples = iter(self._sampler.generate(fitting, self._settings, self._generator))
+        draws: Draws | None
+        if isinstance(self._generator, EpisodeDraws):
+            pairs = zip(episodes, prompts, strict=True)
+            draws = [self._generator.of(episode) for episode, prompt in pairs if prompt is not None]
+        else:
+            draws = self._generator
+        samples = iter(self._sampler.generate(fitting, self._settings, draws))
         replies = []
         for prompt in prompts:
             if prompt is None:
@@ -54,7 +77,7 @@ class PolicyAgent:
                 continue
             sample = next(samples)
             reply = Reply(
-                self._encoder.policy.decode(sample.ids),
+                self._text(sample),
                 sample.finish_reason,
                 prompt_ids=prompt,
                 reply_ids=sample.ids,
@@ -64,9 +87,12 @@ class PolicyAgent:
             replies.append(reply)
         return replies
 
-    def observe(
-        self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply
-    ) -> None:
+    def _text(self, sample: Sample) -> str:
+        """Return the reply's text without its end token, which differs between models."""
+        ended = sample.finish_reason is FinishReason.STOP
+        return self._encoder.policy.decode(sample.ids[:-1] if ended else sample.ids)
+
+    def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Add the turn to the episode's conversation."""
         conversation: Conversation = episode.memory[_CONVERSATION]
         conversation.add(before, parsed.action, reply.reply_ids or (), episode.info)
