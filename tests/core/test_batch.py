@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,9 +55,10 @@ def gone(pids: list[int], seconds: float = 10.0) -> bool:
     return True
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> Iterator[ProcessPoolRunner]:
-    with ProcessPoolRunner(FAULTY, {"traces": str(tmp_path)}, SLOTS, 2, timeout_s=2.0, max_restarts=2) as runner:
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolRunner]:
+    traces = str(tmp_path_factory.mktemp("traces"))
+    with ProcessPoolRunner(FAULTY, {"traces": traces}, SLOTS, 2, timeout_s=2.0, max_restarts=2) as runner:
         yield runner
 
 
@@ -208,8 +212,45 @@ class TestPool:
 
     def test_a_hanging_worker_is_replaced(self, pool: ProcessPoolRunner) -> None:
         pool.reset({0: EpisodeStart(0), 2: EpisodeStart(2)})
-        seen = pool.step({0: "say a", 2: "hang once"})
+        seen = pool.step({0: "say a", 2: "hang a while"})
         assert (seen[0].info["turn"], seen[2].info["turn"]) == (1, 1)
+
+    @pytest.mark.slow
+    def test_random_kills_at_any_moment_change_nothing(self) -> None:
+        draw = random.Random(5)
+        starts = {slot: EpisodeStart(slot) for slot in range(SLOTS)}
+        actions = [{s: f"say {n}" for s in range(SLOTS) if draw.random() < 0.7} for n in range(60)]
+        options = {"max_turns": 1_000}
+        with InProcessRunner((FAULTY, options), SLOTS) as alone:
+            expected = [alone.reset(starts), *(alone.step(some) for some in actions)]
+        kills = 0
+        with ProcessPoolRunner(FAULTY, options, SLOTS, 2, max_restarts=50) as runner:
+            done, moved = threading.Event(), threading.Event()
+
+            def kill() -> None:
+                nonlocal kills
+                while kills < 12 and not done.wait(draw.uniform(0.0, 0.1)):
+                    moved.wait()  # let it get somewhere between two strikes
+                    moved.clear()
+                    for pid in runner.worker_pids[: draw.randint(1, 2)]:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+                            kills += 1
+
+            killer = threading.Thread(target=kill)
+            killer.start()
+            try:
+                seen = [runner.reset(starts)]
+                for some in actions:
+                    seen.append(runner.step(some))
+                    moved.set()
+                    time.sleep(0.01)
+            finally:
+                done.set()
+                moved.set()
+                killer.join()
+        assert kills > 5
+        assert seen == expected
 
     def test_an_action_that_kills_every_worker_is_given_up_and_the_rest_goes_on(self) -> None:
         with ProcessPoolRunner(FAULTY, {}, 3, 1, timeout_s=5, max_restarts=1) as pool:
@@ -261,7 +302,7 @@ class TestPool:
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.5)
             with pytest.raises(KeyboardInterrupt):
-                pool.step({0: "hang once", 1: "say a"})
+                pool.step({0: "hang until the alarm", 1: "say a"})
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
