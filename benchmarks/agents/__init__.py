@@ -1,1 +1,13 @@
-"""Agents that can be evaluated."""
+"""Agents that can be evaluated, named by a short text such as `oracle` or `run:runs/quickstart-seed0`."""
+
+from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
+from benchmarks.agents.registry import agent_kinds, default_environment, make_agent
+
+__all__ = [
+    "AgentKind",
+    "AgentSettings",
+    "Contestant",
+    "agent_kinds",
+    "default_environment",
+    "make_agent",
+]

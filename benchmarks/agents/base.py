@@ -1,0 +1,74 @@
+"""What an evaluated agent is, and what it takes to add a kind of agent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from agent_gym.core.driver import Agent, EnvFace
+from agent_gym.core.replies import ReplyMode
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Settings that do not belong to the agent's name.
+
+    Attributes:
+        parallel: Most episodes that are answered at once.
+        device: Device of local models: auto, cpu, cuda, cuda:N or mps.
+    """
+
+    parallel: int = 64
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An agent ready to play one environment.
+
+    Attributes:
+        spec: The text that named it.
+        player: Who answers; see `agent_gym.core.driver.Agent`.
+        identity: What tells it apart from other agents, as JSON values: weights' checksum, prompt, sampling.
+            A resumed evaluation must find it unchanged, and result files hold it.
+        reply_mode: How strictly its replies are parsed.
+    """
+
+    spec: str
+    player: Agent
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    reply_mode: ReplyMode = ReplyMode.LENIENT
+
+
+class AgentKind(ABC):
+    """One kind of agent: a name, and how to make an agent from what follows it in `name:argument`.
+
+    Packages add kinds through the entry-point group `agent_gym.agents`, each entry naming a subclass.
+    """
+
+    name: ClassVar[str]
+    """The word before the colon."""
+    usage: ClassVar[str]
+    """How it is written, for help and messages: `run:FOLDER`."""
+    summary: ClassVar[str]
+    """What it is, in one clause."""
+
+    @abstractmethod
+    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+        """Make the agent.
+
+        Args:
+            argument: Text after the colon, "" when there is none.
+            face: The environment that will be played.
+            settings: Batch size and device.
+
+        Raises:
+            ConfigError: The argument is missing, not wanted or malformed.
+            DataError: What it names is not there.
+        """
+
+    def environment(self, argument: str) -> tuple[str, dict[str, Any]] | None:
+        """Return id and options of the environment that this agent was made for, if there is one."""
+        return None

@@ -1,0 +1,103 @@
+"""The policy of a training run, played as the run plays it: its prompt, context, reply rules and sampling."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agent_gym.core.driver import EnvFace
+from agent_gym.core.errors import ConfigError, DataError
+from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
+
+LATEST = "latest"
+BEST = "best"
+REFERENCE = "reference"
+_CHOICES = (LATEST, BEST, REFERENCE)
+
+
+class RunKind(AgentKind):
+    """`run:FOLDER` plays the latest whole checkpoint, `run:FOLDER@best` the one of the best evaluation,
+    `run:FOLDER@reference` the policy before reinforcement learning."""
+
+    name = "run"
+    usage = "run:FOLDER[@latest|@best|@reference]"
+    summary = "a policy that `agent-gym train` made"
+
+    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+        """Load the policy and make its agent; imports torch."""
+        from trainers.rollout import EpisodeDraws, PolicyAgent
+        from trainers.run_folder import RunFolder
+        from trainers.samplers.hf import HFSampler
+        from trainers.setup import (
+            configure_torch,
+            evaluation_sampling,
+            load_trained,
+            prompt_builder,
+            prompt_encoder,
+        )
+
+        path, which = _parse(argument)
+        folder = RunFolder.open(path)
+        config = folder.config()
+        configure_torch(config)
+        weights, step = _weights(folder, which)
+        policy = load_trained(weights, settings.device)
+        sampling = evaluation_sampling(config)
+        encoder = prompt_encoder(policy, prompt_builder(face, config.env), config)
+        draws = None if sampling.greedy else EpisodeDraws()
+        player = PolicyAgent(encoder, HFSampler(policy, max_batch=settings.parallel), sampling, draws)
+        identity: dict[str, Any] = {
+            "checkpoint": which,
+            "step": step,
+            "checksum": policy.checksum(),
+            "parameters": policy.n_parameters,
+            "algorithm": config.algorithm_name,
+            "training_seed": config.seed,
+            "trained_on": {"env_id": config.env.id, "split": config.env.train_split},
+            "prompt": config.env.prompt,
+            "context": config.env.context.value,
+            "history_length": config.env.history_length,
+            "thoughts": config.env.thoughts,
+            "reply_mode": config.env.reply_mode.value,
+            "sampling": asdict(sampling),
+        }
+        return Contestant(f"{self.name}:{argument}", player, identity, config.env.reply_mode)
+
+    def environment(self, argument: str) -> tuple[str, dict[str, Any]]:
+        """Return the environment that the run trains on."""
+        from trainers.run_folder import RunFolder
+
+        config = RunFolder.open(_parse(argument)[0]).config()
+        return config.env.id, dict(config.env.options)
+
+
+def _parse(argument: str) -> tuple[Path, str]:
+    """Split `FOLDER@which`; a folder whose own name holds an @ is taken as it is."""
+    if not argument:
+        raise ConfigError(f"agent 'run' needs a run folder: {RunKind.usage}")
+    folder, at, which = argument.rpartition("@")
+    if not at or Path(argument).is_dir():
+        return Path(argument), LATEST
+    if which not in _CHOICES:
+        raise ConfigError(f"run:{argument}: after the @ stands one of {', '.join(_CHOICES)}, got {which!r}")
+    return Path(folder), which
+
+
+def _weights(folder: Any, which: str) -> tuple[Path, int | None]:
+    """Return the folder of the weights and the iteration they are from."""
+    from trainers.checkpoint import CheckpointStore
+
+    if which == REFERENCE:
+        if not folder.reference.is_dir():
+            raise DataError(f"{folder.path} holds no {REFERENCE} policy yet; let the run get through its start")
+        return folder.reference, None
+    store = CheckpointStore(folder.checkpoints)
+    checkpoint = store.best() if which == BEST else store.latest()
+    if checkpoint is None:
+        what = "evaluated checkpoint" if which == BEST else "whole checkpoint"
+        raise DataError(
+            f"{folder.path} holds no {what}; `run:{folder.path}@{REFERENCE}` plays the policy before "
+            "reinforcement learning"
+        )
+    return checkpoint.model_folder, checkpoint.step

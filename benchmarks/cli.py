@@ -1,0 +1,221 @@
+"""`agent-gym eval` and `agent-gym bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+EXIT_ERRORS = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommands."""
+    app.command("eval")(evaluate_agent)
+    bench = typer.Typer(help="Measure speed, and compare algorithms.", no_args_is_help=True, rich_markup_mode=None)
+    bench.command("throughput")(throughput)
+    bench.command("sweep")(sweep)
+    app.add_typer(bench, name="bench")
+
+
+def evaluate_agent(
+    agent: str = typer.Option(
+        ..., "--agent", "-a", help="oracle, random or run:FOLDER (@latest, @best, @reference)."
+    ),
+    env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
+    split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
+    episodes: int = typer.Option(None, "--episodes", "-n", help="Tasks, the first ones of the split [100]."),
+    seeds: str = typer.Option("0", "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4."),
+    option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
+    tasks: Path = typer.Option(
+        None, "--tasks", help="Task ids of the split, one a line, or a task file (JSON lines)."
+    ),
+    max_turns: int = typer.Option(None, "--max-turns", min=1, help="Turn limit; the environment's when not given."),
+    parallel: int = typer.Option(64, "--parallel", min=1, help="Episodes played at once."),
+    workers: int = typer.Option(0, "--workers", min=0, help="Processes for environments; 0 uses this one."),
+    device: str = typer.Option("auto", "--device", help="Device of local models: auto, cpu, cuda, cuda:N, mps."),
+    output: Path = typer.Option(None, "--output", help="Result file (JSON); episodes are written beside it."),
+    resume: bool = typer.Option(False, "--resume", help="Go on with the evaluation in --output."),
+    as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
+) -> None:
+    """Evaluate an agent on a fixed list of tasks.
+
+    \b
+        agent-gym eval --env Sokoban-v0 --agent oracle
+        agent-gym eval --env Sokoban-6x6-2-v0 --agent random --episodes 500 --output results/random.json
+        agent-gym eval --agent run:runs/quickstart-seed0 --episodes 1000
+        agent-gym eval --agent run:runs/quickstart-seed0@reference --seeds 0-3      pass@k and pass^k
+        agent-gym eval --env Boxoban-v0 --agent oracle --option levels=boxoban --split valid
+
+    The same tasks are played with the same episode seeds by every agent, so results can be compared task by
+    task. The result names environment, split, task list (by a digest), seeds and agent. Episodes in which the
+    environment failed count as neither success nor failure. After an interruption the same command with
+    --resume plays what is missing. Exit status 1: some episodes ended in errors.
+    """
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from agent_gym.cli.options import parse_options
+    from agent_gym.core.errors import ConfigError
+    from benchmarks.agents import default_environment
+    from benchmarks.evaluate import EvalConfig
+    from benchmarks.show import result_table
+
+    options = parse_options(option or [])
+    if env_id is None:
+        found = default_environment(agent)
+        if found is None:
+            raise ConfigError(f"agent {agent!r} plays any environment: name one with --env")
+        env_id, options = found[0], {**found[1], **options}
+    task_ids, task_file = read_task_list(tasks)
+    config = EvalConfig(
+        env_id=env_id,
+        options=options,
+        split=split,
+        episodes=episodes,
+        seeds=parse_seeds(seeds),
+        task_ids=task_ids,
+        task_file=task_file,
+        max_turns=max_turns,
+        parallel=parallel,
+        workers=workers,
+        device=device,
+        output=output,
+        resume=resume,
+    )
+    result = _evaluate_with_progress(config, agent)
+    if as_json:
+        typer.echo(json.dumps(asdict(result.summary), indent=2))
+    else:
+        console = Console()
+        console.print(result_table(result))
+        if output is not None:
+            console.print(f"Written to {output}; episodes in {config.episodes_path}", highlight=False, markup=False)
+    errors = [row for row in result.rows if row.error]
+    if errors:
+        shown = errors[0].error.strip().splitlines()[-1]
+        Console(stderr=True).print(
+            f"{len(errors)} episodes ended in errors, the first (task {errors[0].task_id}): {shown}",
+            markup=False,
+            style="red",
+        )
+        raise typer.Exit(EXIT_ERRORS)
+
+
+def _evaluate_with_progress(config: Any, agent: str) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from benchmarks.evaluate import evaluate
+    from benchmarks.results import EpisodeRow
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("Preparing", total=None, note="")
+        counts = [0, 0]
+
+        def planned(total: int, done: int) -> None:
+            progress.update(bar, description="Episodes", total=total, completed=done)
+
+        def ended(row: EpisodeRow) -> None:
+            counts[0] += row.success
+            counts[1] += not row.error
+            note = f"success {counts[0] / counts[1]:.2f}" if counts[1] else ""
+            progress.update(bar, advance=1, note=note)
+
+        return evaluate(config, agent, on_plan=planned, on_episode=ended)
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds of `0,1,2` or `0-4`.
+
+    Raises:
+        ConfigError: The text is neither.
+    """
+    from agent_gym.core.errors import ConfigError
+
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f"--seeds takes numbers such as 0,1,2 or 0-4, got {text!r}")
+        seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+    return tuple(seeds)
+
+
+def read_task_list(path: Path | None) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return (ids, None) for a file of ids, (None, path) for a task file, (None, None) for no file.
+
+    Raises:
+        DataError: The file is missing or holds nothing.
+    """
+    from agent_gym.core.errors import DataError
+
+    if path is None:
+        return None, None
+    if not path.is_file():
+        raise DataError(f"no task list at {path}; expected ids, one a line, or tasks as JSON lines")
+    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    ids = tuple(line for line in lines if line and not line.startswith("#"))
+    if not ids:
+        raise DataError(f"{path} holds no task")
+    return (None, str(path)) if ids[0].startswith("{") else (ids, None)
+
+
+def throughput(
+    env: str = typer.Option("sokoban", "--env", help="What to measure: sokoban."),
+    upstream: Path = typer.Option(None, "--upstream", help="Python interpreter that has the original package."),
+    seconds: float = typer.Option(2.0, "--seconds", min=0.05, help="CPU seconds per measurement."),
+    repeats: int = typer.Option(5, "--repeats", min=1, help="Measurements of which the median counts."),
+    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+) -> None:
+    """Measure steps and resets per second and memory per environment, beside the original package.
+
+    \b
+        agent-gym bench throughput --env sokoban
+        python -m venv upstream && upstream/bin/pip install gym-sokoban==0.0.6 "setuptools<81"
+        agent-gym bench throughput --env sokoban --upstream upstream/bin/python --output throughput.json
+
+    Both sides run one after the other on one core, without rendering, in processes of their own. Figures are
+    CPU time; the original is measured with the interpreter named by --upstream, else with this one.
+    """
+    from benchmarks.throughput.report import run_suite
+
+    run_suite(env, upstream, seconds, repeats, output)
+
+
+def sweep(
+    config: Path = typer.Option(
+        None, "--config", "-c", help="Sweep file (TOML); the bundled stability sweep if none."
+    ),
+    output: Path = typer.Option(..., "--output", help="Folder of the runs, table and figure."),
+    only: str = typer.Option(None, "--only", help="Algorithms to run, separated by commas; all when not given."),
+    seeds: str = typer.Option(None, "--seeds", help="Seeds, such as 0 or 0-2; the file's when not given."),
+    iterations: int = typer.Option(
+        None, "--iterations", min=1, help="Iterations per run; the file's when not given."
+    ),
+    report: bool = typer.Option(False, "--report", help="Only write table and figure of the finished runs."),
+) -> None:
+    """Train several algorithms at one setting and compare how stable they are.
+
+    \b
+        agent-gym bench sweep --output sweeps/stability
+        agent-gym bench sweep --output sweeps/short --only sampo,cispo --seeds 0 --iterations 5
+
+    All algorithms start from the same cloned policy, one for each seed. Finished runs are kept and unfinished
+    ones go on from their last checkpoint, so the command can be stopped and given again. Writes sweep.json,
+    sweep.md and sweep.png into the folder.
+    """
+    from benchmarks.sweep.cli import run
+
+    names = None if only is None else tuple(name.strip() for name in only.split(","))
+    run(config, output, names, None if seeds is None else parse_seeds(seeds), iterations, report)

@@ -1,0 +1,336 @@
+"""Evaluation of an agent on a fixed list of tasks, with results that say what they are results of.
+
+The plan is the first n tasks of a split (or a given list), once for each seed; each episode has a seed of its
+own that derives from the evaluation's seed and the task. Finished episodes are appended to a file beside the
+result as they end, so an interrupted evaluation goes on where it stopped and counts each episode once.
+Episodes in which the environment or a tool failed are kept apart, and played again when it goes on.
+
+Left out on purpose: training, and any judgement of an agent from its rewards. Success is the environment's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_gym._version import __version__
+from agent_gym.core.batch import EnvRunner, InProcessRunner
+from agent_gym.core.driver import EnvFace, EpisodeRequest, play_episodes
+from agent_gym.core.episode import Episode, EpisodeWriter, read_episodes
+from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.info import StopReason
+from agent_gym.core.pool import ProcessPoolRunner
+from agent_gym.core.seeding import derive_seed
+from benchmarks.agents import AgentSettings, Contestant, make_agent
+from benchmarks.results import EpisodeRow, EvaluationResult
+
+EPISODES_SUFFIX = ".episodes.jsonl"
+DEFAULT_EPISODES = 100
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """What is evaluated on, and how.
+
+    Raises:
+        ConfigError: A number is out of range, or options exclude each other.
+    """
+
+    env_id: str
+    """Environment id, full or short."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the environment, without `split` and `max_turns`."""
+    split: str = "test"
+    """Split whose tasks are played."""
+    episodes: int | None = None
+    """Tasks played per seed, the first ones; None plays 100 of a split, and all of a list of tasks."""
+    seeds: tuple[int, ...] = (0,)
+    """Every task is played once per seed."""
+    task_ids: tuple[str, ...] | None = None
+    """Tasks to play instead of the first ones; ids of the split."""
+    task_file: str | None = None
+    """Task file (see `agent_gym.core.tasks.save_tasks`) to play instead of a split."""
+    max_turns: int | None = None
+    """Turn limit; the environment's own when None."""
+    parallel: int = 64
+    """Most episodes running at once."""
+    workers: int = 0
+    """Processes that run environments; 0 keeps them in this one."""
+    device: str = "auto"
+    """Device of local models."""
+    output: Path | None = None
+    """Result file; episodes go beside it. None writes nothing."""
+    resume: bool = False
+    """Go on with the evaluation in `output`, if there is one."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("episodes", 1), ("parallel", 1), ("workers", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"{name} must be at least {least}, got {value}")
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(f"seeds must be different numbers, at least one; got {list(self.seeds)}")
+        for name in ("split", "tasks", "max_turns"):
+            if name in self.options:
+                raise ConfigError(f"the environment option {name!r} has a setting of its own; use that")
+        if self.task_ids is not None and self.task_file is not None:
+            raise ConfigError("give either a list of task ids or a task file, not both")
+        if self.resume and self.output is None:
+            raise ConfigError("resume needs the result file of the evaluation to go on with: give output")
+
+    def env_options(self) -> dict[str, Any]:
+        """Return all arguments of the environment."""
+        options = dict(self.options)
+        if self.task_file is None:
+            options["split"] = self.split
+        else:
+            options["tasks"] = self.task_file
+        if self.max_turns is not None:
+            options["max_turns"] = self.max_turns
+        return options
+
+    @property
+    def episodes_path(self) -> Path | None:
+        """File of the played episodes."""
+        return None if self.output is None else self.output.with_suffix(EPISODES_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """One episode of the plan."""
+
+    task_id: str
+    seed: int
+    episode_seed: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells its record apart."""
+        return self.task_id, self.episode_seed
+
+
+def evaluate(
+    config: EvalConfig,
+    agent: str | Callable[[EnvFace], Contestant],
+    *,
+    on_plan: Callable[[int, int], None] | None = None,
+    on_episode: Callable[[EpisodeRow], None] | None = None,
+) -> EvaluationResult:
+    """Evaluate an agent.
+
+    Args:
+        config: What to play.
+        agent: Name of an agent (see `benchmarks.agents`), or a function that makes one for the environment.
+        on_plan: Called once with the episodes planned and those already played.
+        on_episode: Called with the row of each episode that ends, errors included.
+
+    Returns:
+        The result, which is also written to `config.output`. When playing is interrupted, what was played is
+        written first.
+
+    Raises:
+        ConfigError: The result file exists and `resume` is not set, or it is of another evaluation.
+        AgentGymError: The environment, a task or the agent cannot be made.
+    """
+    _refuse_overwrite(config)
+    options = config.env_options()
+    face = EnvFace.make(config.env_id, options)
+    try:
+        if isinstance(agent, str):
+            contestant = make_agent(agent, face, AgentSettings(config.parallel, config.device))
+        else:
+            contestant = agent(face)
+        face = dataclasses.replace(face, reply_mode=contestant.reply_mode)
+        ids = _task_ids(config, face)
+        plan = [
+            _Planned(task, seed, derive_seed(seed, "evaluation", task)) for seed in config.seeds for task in ids
+        ]
+        return _Evaluation(config, face, contestant, ids, plan).run(on_plan, on_episode)
+    finally:
+        face.env.close()
+
+
+class _Evaluation:
+    """One evaluation, new or going on."""
+
+    def __init__(
+        self,
+        config: EvalConfig,
+        face: EnvFace,
+        contestant: Contestant,
+        ids: Sequence[str],
+        plan: Sequence[_Planned],
+    ) -> None:
+        self.config, self.face, self.contestant, self.plan = config, face, contestant, plan
+        self.rows: dict[tuple[str, int], EpisodeRow] = {}
+        self.seconds = 0.0
+        tasks = face.env.tasks.subset(ids)
+        self.header: dict[str, Any] = {
+            "env_id": face.env_id,
+            "env_kwargs": _plain(face.options),
+            "split": tasks.split,
+            "tasks": {"count": len(ids), "digest": tasks.digest()},
+            "seeds": list(config.seeds),
+            "max_turns": face.env.max_turns,
+            "agent": {"spec": contestant.spec, "reply_mode": contestant.reply_mode.value, **contestant.identity},
+        }
+
+    def run(
+        self,
+        on_plan: Callable[[int, int], None] | None,
+        on_episode: Callable[[EpisodeRow], None] | None,
+    ) -> EvaluationResult:
+        self._take_up()
+        missing = [planned for planned in self.plan if planned.key not in self.rows]
+        if on_plan is not None:
+            on_plan(len(self.plan), len(self.rows))
+        self._write()
+        began, before = time.perf_counter(), self.seconds
+        try:
+            if missing:
+                self._play(missing, on_episode)
+        finally:
+            self.seconds = before + time.perf_counter() - began
+            self._write()
+        return self._result()
+
+    def _take_up(self) -> None:
+        """Take over what an interrupted evaluation has played."""
+        config = self.config
+        path = config.episodes_path
+        if config.output is None or path is None or not config.output.exists():
+            return
+        earlier = EvaluationResult.read(config.output)
+        _require_same(earlier.header, self.header, config.output)
+        self.seconds = float(earlier.details.get("wall_seconds", 0.0))
+        if not path.exists():
+            return
+        with EpisodeWriter(path):  # cuts a last line that a kill left incomplete
+            pass
+        episodes = list(read_episodes(path))
+        planned = {item.key: item for item in self.plan}
+        kept = []
+        for episode in episodes:
+            item = planned.get((episode.task_id, episode.seed or 0))
+            if item is None:
+                raise DataError(
+                    f"{path} holds an episode of task {episode.task_id!r} with seed {episode.seed}, which is not "
+                    f"in the plan of {config.output}; the two files do not belong together"
+                )
+            if episode.stop_reason is not StopReason.TOOL_ERROR and item.key not in self.rows:
+                self.rows[item.key] = EpisodeRow.of(episode, item.seed, item.episode_seed)
+                kept.append(episode)
+        if len(kept) < len(episodes):
+            _rewrite(path, kept)
+
+    def _play(self, missing: Sequence[_Planned], on_episode: Callable[[EpisodeRow], None] | None) -> None:
+        path = self.config.episodes_path
+        writer = None if path is None else EpisodeWriter(path)
+        requests = [EpisodeRequest(item.task_id, item.episode_seed) for item in missing]
+
+        def finished(index: int, episode: Episode) -> None:
+            if writer is not None:
+                writer.write(episode)
+            item = missing[index]
+            row = EpisodeRow.of(episode, item.seed, item.episode_seed)
+            self.rows[item.key] = row
+            if on_episode is not None:
+                on_episode(row)
+
+        try:
+            with self._runner(len(missing)) as runner:
+                result = play_episodes(self.face, runner, self.contestant.player, requests, on_episode=finished)
+        finally:
+            if writer is not None:
+                writer.close()
+        for index, error in result.errors.items():
+            item = missing[index]
+            row = EpisodeRow(item.task_id, item.seed, item.episode_seed, error=error)
+            self.rows[item.key] = row
+            if on_episode is not None:
+                on_episode(row)
+
+    def _runner(self, count: int) -> EnvRunner:
+        slots = min(self.config.parallel, count)
+        if self.config.workers:
+            workers = min(self.config.workers, slots)
+            return ProcessPoolRunner(self.face.env_id, self.face.options, slots, workers)
+        return InProcessRunner((self.face.env_id, self.face.options), slots)
+
+    def _result(self) -> EvaluationResult:
+        config = self.config
+        rows = [self.rows[item.key] for item in self.plan if item.key in self.rows]
+        details = {
+            "package_version": __version__,
+            "config": {"parallel": config.parallel, "workers": config.workers, "device": config.device},
+            "wall_seconds": round(self.seconds, 3),
+        }
+        return EvaluationResult(self.header, rows, len(self.plan), details)
+
+    def _write(self) -> None:
+        if self.config.output is not None:
+            self._result().write(self.config.output)
+
+
+def _refuse_overwrite(config: EvalConfig) -> None:
+    if config.output is None or config.resume:
+        return
+    for path in (config.output, config.episodes_path):
+        if path is not None and path.exists():
+            raise ConfigError(
+                f"{path} exists; continue that evaluation with --resume, or give another --output "
+                "(remove the file to start over)"
+            )
+
+
+def _task_ids(config: EvalConfig, face: EnvFace) -> list[str]:
+    tasks = face.env.tasks
+    if config.task_ids is None:
+        listed = config.task_file is not None
+        count = config.episodes or (len(tasks.ids) if listed else DEFAULT_EPISODES)
+        return list(tasks.ids[: min(count, len(tasks.ids))])
+    ids = config.task_ids[: config.episodes]
+    if len(set(ids)) != len(ids):
+        raise ConfigError("the list of task ids holds an id twice; use several seeds to play a task again")
+    for task_id in ids:
+        tasks.get(task_id)  # raises with near ids
+    return list(ids)
+
+
+def _require_same(earlier: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    for name in now:
+        if earlier.get(name) != now[name]:
+            raise ConfigError(
+                f"{path} is of another evaluation: its {name} is {earlier.get(name)!r}, but {now[name]!r} is "
+                "asked for; give another --output"
+            )
+
+
+def _rewrite(path: Path, episodes: Sequence[Episode]) -> None:
+    """Replace an episode file by one with these episodes, at once."""
+    partial = path.with_name(f".tmp-{path.name}")
+    partial.unlink(missing_ok=True)
+    with EpisodeWriter(partial) as writer:
+        for episode in episodes:
+            writer.write(episode)
+    os.replace(partial, path)
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as they come back from JSON."""
+    return {name: _value(value) for name, value in options.items()}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _plain(value)
+    if isinstance(value, (list, tuple)):
+        return [_value(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return str(value)

@@ -1,0 +1,272 @@
+"""Results of an evaluation: one row an episode, what they sum up to, and their JSON form.
+
+A rate is never without its number of episodes, and an episode in which the environment or a tool failed is
+neither a success nor a failure: it is counted apart, and coverage says which share of the plan was played.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from agent_gym.core.episode import Episode
+from agent_gym.core.errors import DataError
+from agent_gym.core.info import StopReason
+from benchmarks.statistics import Interval, IntervalMethod, mean_interval, pass_at_k, pass_hat_k, rate_interval
+
+SCHEMA_VERSION = 1
+KIND = "agent-gym evaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow:
+    """What one planned episode came to.
+
+    Attributes:
+        task_id: Task that was played.
+        seed: Seed of the evaluation that it belongs to.
+        episode_seed: Seed of its reset and of the agent's draws.
+        task_type: Category of the task, "" for an episode that never began.
+        success: Whether the task was solved.
+        score: Task score in [0, 1].
+        reward: Episode return.
+        turns: Turns taken.
+        invalid_format: Turns whose reply did not follow the grammar.
+        invalid_action: Turns whose action was not accepted.
+        stop_reason: Why the episode ended.
+        seconds: Wall-clock seconds of its turns, shared among the episodes that were answered together.
+        prompt_tokens: Tokens read, where the agent counts them.
+        reply_tokens: Tokens sampled, where the agent counts them.
+        error: What failed beside the agent; "" when nothing did.
+    """
+
+    task_id: str
+    seed: int
+    episode_seed: int
+    task_type: str = ""
+    success: bool = False
+    score: float = 0.0
+    reward: float = 0.0
+    turns: int = 0
+    invalid_format: int = 0
+    invalid_action: int = 0
+    stop_reason: str = ""
+    seconds: float = 0.0
+    prompt_tokens: int | None = None
+    reply_tokens: int | None = None
+    error: str = ""
+
+    @classmethod
+    def of(cls, episode: Episode, seed: int, episode_seed: int) -> EpisodeRow:
+        """Return the row of a played episode; one that a broken tool ended is an error."""
+        turns = episode.turns
+        broken = episode.stop_reason is StopReason.TOOL_ERROR
+        return cls(
+            task_id=episode.task_id,
+            seed=seed,
+            episode_seed=episode_seed,
+            task_type=episode.task_type,
+            success=episode.success,
+            score=episode.score,
+            reward=episode.reward,
+            turns=len(turns),
+            invalid_format=sum(not turn.valid_format for turn in turns),
+            invalid_action=sum(not turn.valid_action for turn in turns),
+            stop_reason=episode.stop_reason.value,
+            seconds=round(sum(turn.seconds for turn in turns), 6),
+            prompt_tokens=_tokens([turn.prompt_ids for turn in turns]),
+            reply_tokens=_tokens([turn.reply_ids for turn in turns]),
+            error=f"a tool failed: {episode.final_observation[:200]}" if broken else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the rows of an evaluation sum up to; means are over the episodes without an error.
+
+    Attributes:
+        n_planned: Episodes of the plan.
+        n_ok: Episodes played to an end.
+        n_error: Episodes in which the environment or a tool failed.
+        n_missing: Episodes not played yet.
+        coverage: n_ok / n_planned.
+        success: Success rate with its 95 % interval over tasks.
+        by_type: The same for each task type.
+        score: Task score with its interval.
+        reward: Episode return with its interval.
+        turns: Mean turns.
+        invalid_format: Share of turns whose reply did not follow the grammar.
+        invalid_action: Share of turns whose action was not accepted.
+        stop_reasons: Episodes by stop reason.
+        seconds: Mean seconds per episode.
+        prompt_tokens: Mean tokens read per episode, None where unknown.
+        reply_tokens: Mean tokens sampled per episode, None where unknown.
+        pass_at: k -> chance that at least one of k attempts at a task succeeds, unbiased, over valid attempts.
+        pass_hat: k -> chance that all of k attempts succeed.
+    """
+
+    n_planned: int
+    n_ok: int
+    n_error: int
+    n_missing: int
+    coverage: float
+    success: Interval
+    by_type: dict[str, Interval]
+    score: Interval
+    reward: Interval
+    turns: float
+    invalid_format: float
+    invalid_action: float
+    stop_reasons: dict[str, int]
+    seconds: float
+    prompt_tokens: float | None
+    reply_tokens: float | None
+    pass_at: dict[int, float]
+    pass_hat: dict[int, float]
+
+
+def summarise(rows: Sequence[EpisodeRow], n_planned: int) -> Summary:
+    """Sum up rows of a plan of `n_planned` episodes."""
+    played = [row for row in rows if not row.error]
+    tasks = _by_task(played)
+    types: dict[str, list[EpisodeRow]] = defaultdict(list)
+    for row in played:
+        types[row.task_type].append(row)
+    turns = sum(row.turns for row in played)
+    won = [sum(row.success for row in group) for group in tasks.values()]
+    tried = [len(group) for group in tasks.values()]
+    at, hat = {}, {}
+    for k in range(1, max(tried, default=0) + 1):
+        one, every = pass_at_k(won, tried, k), pass_hat_k(won, tried, k)
+        assert one is not None and every is not None
+        at[k], hat[k] = one, every
+    return Summary(
+        n_planned=n_planned,
+        n_ok=len(played),
+        n_error=len(rows) - len(played),
+        n_missing=n_planned - len(rows),
+        coverage=len(played) / n_planned if n_planned else 0.0,
+        success=_success(played),
+        by_type={kind: _success(types[kind]) for kind in sorted(types)},
+        score=mean_interval([_mean([row.score for row in group]) for group in tasks.values()]),
+        reward=mean_interval([_mean([row.reward for row in group]) for group in tasks.values()]),
+        turns=_mean([row.turns for row in played]),
+        invalid_format=sum(row.invalid_format for row in played) / turns if turns else 0.0,
+        invalid_action=sum(row.invalid_action for row in played) / turns if turns else 0.0,
+        stop_reasons=dict(sorted(Counter(row.stop_reason for row in played).items())),
+        seconds=_mean([row.seconds for row in played]),
+        prompt_tokens=_known_mean([row.prompt_tokens for row in played]),
+        reply_tokens=_known_mean([row.reply_tokens for row in played]),
+        pass_at=at,
+        pass_hat=hat,
+    )
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """An evaluation: what was asked, and what came of it.
+
+    Attributes:
+        header: What must agree for two results to be of one evaluation: environment, split, digest and size of
+            the task list, seeds, agent.
+        rows: Episodes in the order of the plan; those not played yet are absent.
+        n_planned: Episodes of the plan.
+        details: What may differ between parts of one evaluation: package version, workers, wall-clock seconds.
+    """
+
+    header: Mapping[str, Any]
+    rows: Sequence[EpisodeRow]
+    n_planned: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> Summary:
+        """What the rows sum up to."""
+        return summarise(self.rows, self.n_planned)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned episode was played or failed."""
+        return len(self.rows) == self.n_planned
+
+    def write(self, path: Path) -> None:
+        """Write the result as JSON; a reader finds the old file or the new one, never half of one."""
+        values = {
+            "kind": KIND,
+            "schema_version": SCHEMA_VERSION,
+            "complete": self.complete,
+            **self.header,
+            **self.details,
+            "summary": asdict(self.summary),
+            "episodes": [asdict(row) for row in self.rows],
+        }
+        values["header_fields"] = list(self.header)
+        values["detail_fields"] = list(self.details)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".tmp-{path.name}")
+        partial.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+        os.replace(partial, path)
+
+    @classmethod
+    def read(cls, path: str | Path) -> EvaluationResult:
+        """Read a result file.
+
+        Raises:
+            DataError: There is none, or it is not a result file of this schema.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise DataError(f"no result file at {path}; `agent-gym eval ... --output {path}` writes one")
+        try:
+            values = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise DataError(f"{path} is not JSON ({error})") from error
+        if not isinstance(values, dict) or values.get("kind") != KIND:
+            raise DataError(f"{path} is not a result of `agent-gym eval`: its 'kind' is not {KIND!r}")
+        version = values.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise DataError(f"{path} has result schema {version!r}; this version reads schema {SCHEMA_VERSION}")
+        known = {item.name for item in fields(EpisodeRow)}
+        try:
+            rows = [EpisodeRow(**{k: v for k, v in row.items() if k in known}) for row in values["episodes"]]
+            header = {name: values[name] for name in values["header_fields"]}
+            details = {name: values[name] for name in values["detail_fields"]}
+            return cls(header, rows, int(values["summary"]["n_planned"]), details)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path} is not a whole result file ({error!r})") from error
+
+
+def _by_task(rows: Iterable[EpisodeRow]) -> dict[str, list[EpisodeRow]]:
+    tasks: dict[str, list[EpisodeRow]] = defaultdict(list)
+    for row in rows:
+        tasks[row.task_id].append(row)
+    return tasks
+
+
+def _success(rows: Sequence[EpisodeRow]) -> Interval:
+    rates = [_mean([float(row.success) for row in group]) for group in _by_task(rows).values()]
+    found = rate_interval(rates)
+    if found.method is IntervalMethod.NONE:
+        return found
+    # Every valid attempt counts once in the rate; the interval is about tasks.
+    value = _mean([float(row.success) for row in rows])
+    return Interval(value, min(found.low, value), max(found.high, value), found.n, found.method)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _known_mean(values: Sequence[int | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _mean(known) if known else None
+
+
+def _tokens(ids: Sequence[Sequence[int] | None]) -> int | None:
+    known = [len(turn) for turn in ids if turn is not None]
+    return sum(known) if known else None

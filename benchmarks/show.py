@@ -1,0 +1,43 @@
+"""Results on the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from benchmarks.results import EvaluationResult
+from benchmarks.statistics import Interval
+
+
+def result_table(result: EvaluationResult) -> Table:
+    """Return the table of one evaluation."""
+    summary, header = result.summary, result.header
+    title = f"{header['agent']['spec']} on {header['env_id']}, {header['split']}"
+    table = Table("", "value", "95 % interval", "n", title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_row("success", *_cells(summary.success, ".3f"))
+    if len(summary.by_type) > 1:
+        for kind, found in summary.by_type.items():
+            table.add_row(f"  {kind}", *_cells(found, ".3f"))
+    table.add_row("score", *_cells(summary.score, ".3f"))
+    table.add_row("return", *_cells(summary.reward, ".2f"))
+    if len(summary.pass_at) > 1:
+        for k, value in summary.pass_at.items():
+            table.add_row(f"pass@{k} / pass^{k}", f"{value:.3f} / {summary.pass_hat[k]:.3f}", "", "")
+    table.add_row("turns", f"{summary.turns:.1f}", "", "")
+    table.add_row("invalid format", f"{summary.invalid_format:.1%}", "", "of turns")
+    table.add_row("invalid action", f"{summary.invalid_action:.1%}", "", "of turns")
+    if summary.reply_tokens is not None:
+        table.add_row("tokens sampled", f"{summary.reply_tokens:.0f}", "", "per episode")
+        table.add_row("tokens read", f"{summary.prompt_tokens or 0:.0f}", "", "per episode")
+    table.add_row("seconds", f"{summary.seconds:.3f}", "", "per episode")
+    played = f"{summary.n_ok} of {summary.n_planned}"
+    table.add_row("episodes played", played, "", f"{summary.n_error} errors, {summary.n_missing} missing")
+    for name, count in summary.stop_reasons.items():
+        table.add_row(f"  ended by {name.replace('_', ' ')}", str(count), "", "")
+    tasks = header["tasks"]
+    table.caption = f"{tasks['count']} tasks, list {tasks['digest'][:12]}, seeds {header['seeds']}"
+    table.caption_justify = "left"
+    return table
+
+
+def _cells(found: Interval, form: str) -> tuple[str, str, str]:
+    return f"{found.value:{form}}", f"{found.low:{form}} to {found.high:{form}}", f"{found.n} tasks"

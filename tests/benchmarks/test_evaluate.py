@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+import tests.toy  # noqa: F401  registers toy/Door-v0
+from agent_gym.core.driver import Reply
+from agent_gym.core.episode import read_episodes
+from agent_gym.core.errors import ConfigError, DataError, UnknownTaskError
+from agent_gym.core.seeding import derive_seed
+from agent_gym.core.tasks import Task, save_tasks
+from benchmarks.agents import Contestant, make_agent
+from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.results import EpisodeRow, EvaluationResult, summarise
+
+DOOR = "toy/Door-v0"
+FAULTY = "toy/FaultyDoor-v0"
+
+
+class Script:
+    """Agent that says the same, or what a function of the episode says."""
+
+    def __init__(self, say):
+        self.say = say if callable(say) else lambda episode: say
+
+    def act(self, episodes, runner):
+        return [Reply(self.say(episode)) for episode in episodes]
+
+    def observe(self, episode, parsed, before, reply):
+        pass
+
+
+def scripted(say):
+    return lambda face: Contestant("script", Script(say))
+
+
+def test_oracle_solves_what_it_is_given_and_random_solves_less():
+    config = EvalConfig(DOOR, episodes=30)
+    oracle, chance = evaluate(config, "oracle").summary, evaluate(config, "random").summary
+    assert (oracle.success.value, oracle.n_ok, oracle.coverage) == (1.0, 30, 1.0)
+    assert chance.success.value < 0.8
+    assert set(oracle.by_type) == {"even", "odd"}
+    assert sum(found.n for found in oracle.by_type.values()) == 30
+    assert oracle.prompt_tokens is None
+
+
+def test_ten_episodes_of_one_seed_have_ten_seeds_and_the_same_ten_next_time():
+    runs = [evaluate(EvalConfig(DOOR, episodes=10), "random") for _ in range(2)]
+    seeds = [[row.episode_seed for row in run.rows] for run in runs]
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 10
+    untimed = [[dataclasses.replace(row, seconds=0.0) for row in run.rows] for run in runs]
+    assert untimed[0] == untimed[1]
+
+
+def test_episodes_do_not_depend_on_how_many_play_at_once_or_in_which_process():
+    rows = [
+        evaluate(EvalConfig("Sokoban-v0", episodes=12, parallel=parallel, workers=workers), "random").rows
+        for parallel, workers in ((1, 0), (12, 0), (5, 1))
+    ]
+    untimed = [[dataclasses.replace(row, seconds=0.0) for row in part] for part in rows]
+    assert untimed[0] == untimed[1] == untimed[2]
+
+
+def test_several_seeds_give_pass_at_k_over_attempts_at_the_same_tasks():
+    result = evaluate(EvalConfig(DOOR, episodes=20, seeds=(0, 1, 2)), "random")
+    summary = result.summary
+    assert len(result.rows) == 60
+    assert summary.success.n == 20
+    assert list(summary.pass_at) == [1, 2, 3]
+    assert summary.pass_at[1] == pytest.approx(summary.success.value)
+    assert summary.pass_at[3] >= summary.pass_at[1] >= summary.pass_hat[3]
+
+
+def test_success_is_read_from_the_environment_and_not_from_rewards():
+    # Walking away costs reward, and a long way round still wins: the sign of the return says nothing.
+    def dawdle(episode):
+        oracle_turn = episode.info["turn"] >= 4
+        return "<action>say hello</action>" if not oracle_turn else "<action>open</action>"
+
+    result = evaluate(EvalConfig(DOOR, episodes=40), scripted(dawdle))
+    assert {row.success for row in result.rows} == {True, False}
+    assert all(row.success == (row.stop_reason == "success") for row in result.rows)
+
+
+def test_invalid_replies_and_actions_are_counted_by_turn():
+    result = evaluate(EvalConfig(DOOR, episodes=3, max_turns=4), scripted("hello"))
+    assert [(row.turns, row.invalid_format, row.stop_reason) for row in result.rows] == [(4, 4, "max_turns")] * 3
+    assert result.summary.invalid_format == 1.0
+
+
+def test_an_environment_that_breaks_is_an_error_and_no_failure(tmp_path):
+    def odd_ones_break(episode):
+        number = int(episode.info["task_id"].split("/")[1])
+        return "<action>break</action>" if number % 2 else "<action>open</action>"
+
+    config = EvalConfig(FAULTY, episodes=10, output=tmp_path / "r.json")
+    summary = evaluate(config, scripted(odd_ones_break)).summary
+    assert (summary.n_ok, summary.n_error, summary.n_missing, summary.coverage) == (5, 5, 0, 0.5)
+    assert summary.success.n == 5
+    stored = json.loads(config.output.read_text())
+    assert "a fault deep inside" in "".join(row["error"] for row in stored["episodes"])
+    assert len(list(read_episodes(config.episodes_path))) == 5
+
+
+def test_errors_are_played_again_when_an_evaluation_goes_on(tmp_path):
+    config = EvalConfig(FAULTY, episodes=6, output=tmp_path / "r.json")
+    first = evaluate(config, scripted("<action>break</action>"))
+    assert first.summary.n_error == 6
+    again = evaluate(dataclasses.replace(config, resume=True), scripted("<action>say x</action>"))
+    assert (again.summary.n_ok, again.summary.n_error) == (6, 0)
+
+
+def row(task, success, seed=0, error=""):
+    return EpisodeRow(task, seed, derive_seed(seed, task), "t", success, float(success), error=error)
+
+
+def test_pass_at_k_ignores_attempts_that_ended_in_errors():
+    rows = [row("a", True), row("a", False, 1), row("b", False), row("b", False, 1, error="down")]
+    summary = summarise(rows, 5)
+    assert (summary.n_ok, summary.n_error, summary.n_missing) == (3, 1, 1)
+    assert summary.pass_at == {1: 0.25, 2: 1.0}
+    assert summary.success.value == pytest.approx(1 / 3)
+
+
+def test_a_result_file_says_what_it_is_a_result_of(tmp_path):
+    config = EvalConfig("Sokoban-v0", {"symbols": "xsb"}, episodes=4, seeds=(3,), output=tmp_path / "a" / "r.json")
+    result = evaluate(config, "oracle")
+    stored = json.loads(config.output.read_text())
+    assert stored["env_id"] == "agent_gym/Sokoban-v0"
+    assert stored["env_kwargs"] == {"split": "test", "symbols": "xsb"}
+    assert stored["split"] == "test"
+    assert stored["tasks"]["count"] == 4
+    assert len(stored["tasks"]["digest"]) == 32
+    assert (stored["seeds"], stored["max_turns"], stored["agent"]["spec"]) == ([3], 15, "oracle")
+    assert {"package_version", "config", "wall_seconds"} <= set(stored)
+    back = EvaluationResult.read(config.output)
+    assert (back.header, back.rows, back.complete) == (result.header, result.rows, True)
+    episodes = list(read_episodes(config.episodes_path))
+    assert {(e.task_id, e.seed) for e in episodes} == {(r.task_id, r.episode_seed) for r in result.rows}
+
+
+def test_a_result_file_is_never_overwritten(tmp_path):
+    config = EvalConfig(DOOR, episodes=2, output=tmp_path / "r.json")
+    evaluate(config, "oracle")
+    with pytest.raises(ConfigError, match=r"exists.*--resume"):
+        evaluate(config, "oracle")
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("cut", [0, 40])
+def test_a_broken_off_evaluation_goes_on_and_counts_each_episode_once(tmp_path, cut):
+    config = EvalConfig(DOOR, episodes=20, parallel=4, output=tmp_path / "r.json")
+    whole = evaluate(dataclasses.replace(config, output=None), "random").rows
+    seen = []
+
+    def stop_after_seven(row):
+        seen.append(row)
+        if len(seen) == 7:
+            raise StopError
+
+    with pytest.raises(StopError):
+        evaluate(config, "random", on_episode=stop_after_seven)
+    stored = EvaluationResult.read(config.output)
+    assert (len(stored.rows), stored.complete) == (7, False)
+    if cut:  # a kill in the middle of a write
+        path = config.episodes_path
+        path.write_bytes(path.read_bytes()[:-cut])
+    plans, again = [], []
+    resumed = evaluate(
+        dataclasses.replace(config, resume=True),
+        "random",
+        on_plan=lambda total, done: plans.append((total, done)),
+        on_episode=again.append,
+    )
+    kept = 6 if cut else 7
+    assert plans == [(20, kept)]
+    assert len(again) == 20 - kept
+    lines = list(read_episodes(config.episodes_path))
+    assert len({(e.task_id, e.seed) for e in lines}) == len(lines) == 20
+    assert [dataclasses.replace(r, seconds=0.0) for r in resumed.rows] == [
+        dataclasses.replace(r, seconds=0.0) for r in whole
+    ]
+
+
+def test_going_on_with_another_evaluation_is_refused_and_names_the_difference(tmp_path):
+    config = EvalConfig(DOOR, episodes=4, output=tmp_path / "r.json")
+    evaluate(config, "oracle")
+    for change, named in (({"seeds": (1,)}, "seeds"), ({"episodes": 5}, "tasks"), ({"max_turns": 3}, "max_turns")):
+        with pytest.raises(ConfigError, match=f"another evaluation.*{named}"):
+            evaluate(dataclasses.replace(config, resume=True, **change), "oracle")
+    with pytest.raises(ConfigError, match="agent"):
+        evaluate(dataclasses.replace(config, resume=True), "random")
+    finished = evaluate(dataclasses.replace(config, resume=True, parallel=2), "oracle")
+    assert finished.complete
+
+
+def test_foreign_episodes_beside_a_result_are_refused(tmp_path):
+    config = EvalConfig(DOOR, episodes=2, output=tmp_path / "r.json")
+    evaluate(config, "oracle")
+    other = EvalConfig(DOOR, episodes=2, seeds=(5,), output=tmp_path / "s.json")
+    evaluate(other, "oracle")
+    config.episodes_path.write_bytes(other.episodes_path.read_bytes())
+    with pytest.raises(DataError, match="do not belong together"):
+        evaluate(dataclasses.replace(config, resume=True), "oracle")
+
+
+def test_lists_of_tasks_are_played_whole_and_in_order(tmp_path):
+    ids = ("door/219", "door/203")
+    assert [r.task_id for r in evaluate(EvalConfig(DOOR, task_ids=ids), "oracle").rows] == list(ids)
+    with pytest.raises(UnknownTaskError, match="door/999"):
+        evaluate(EvalConfig(DOOR, task_ids=("door/999",)), "oracle")
+    path = tmp_path / "tasks.jsonl"
+    save_tasks(path, [Task(f"mine/{n}", "t", "mine", {"target": n}) for n in range(3)])
+    result = evaluate(EvalConfig(DOOR, task_file=str(path)), "oracle")
+    assert (result.header["split"], len(result.rows)) == ("mine", 3)
+
+
+def test_a_split_with_fewer_tasks_is_played_whole():
+    assert len(evaluate(EvalConfig(DOOR, episodes=500), "oracle").rows) == 120
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"episodes": 0}, "episodes must be at least 1"),
+        ({"seeds": (1, 1)}, "different numbers"),
+        ({"options": {"split": "test"}}, "setting of its own"),
+        ({"resume": True}, "needs the result file"),
+        ({"task_ids": ("a",), "task_file": "b"}, "not both"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(values, message):
+    with pytest.raises(ConfigError, match=message):
+        EvalConfig(DOOR, **values)
+
+
+def test_unknown_agents_are_refused_with_the_known_ones(tmp_path):
+    with pytest.raises(ConfigError, match=r"Known agents: oracle, random, run:FOLDER"):
+        evaluate(EvalConfig(DOOR), "orcale")
+    with pytest.raises(ConfigError, match="takes nothing after a colon"):
+        evaluate(EvalConfig(DOOR), "oracle:x")
+    with pytest.raises(ConfigError, match="needs a run folder"):
+        evaluate(EvalConfig(DOOR), "run")
+    with pytest.raises(ConfigError, match="after the @"):
+        evaluate(EvalConfig(DOOR), "run:x@last")
+    with pytest.raises(DataError, match="not a run folder"):
+        evaluate(EvalConfig(DOOR), f"run:{tmp_path}")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"kind": "agent-gym evaluation", "schema_version": 99}'])
+def test_files_that_are_no_results_are_refused(tmp_path, text):
+    path = Path(tmp_path / "r.json")
+    path.write_text(text)
+    with pytest.raises(DataError, match=str(path)):
+        EvaluationResult.read(path)
+
+
+def test_agents_are_made_by_name_for_an_environment():
+    from agent_gym.core.driver import EnvFace
+
+    contestant = make_agent("random", EnvFace.make(DOOR, {}))
+    assert contestant.spec == "random"
