@@ -111,11 +111,11 @@ def _run(path: Path, config: Any) -> None:
 
     folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
     reporter = ConsoleReporter()
-    summary = Trainer(folder, reporter, _stop_on_interrupt(reporter.say)).run()
+    summary = Trainer(folder, reporter, _stop_on_interrupt()).run()
     reporter.summary(summary, path)
 
 
-def _stop_on_interrupt(say: Callable[[str], None]) -> Callable[[], bool]:
+def _stop_on_interrupt() -> Callable[[], bool]:
     """Return a function that tells whether Ctrl-C was pressed; the second press exits at once."""
     pressed = False
 
@@ -124,7 +124,8 @@ def _stop_on_interrupt(say: Callable[[str], None]) -> Callable[[], bool]:
         if pressed:
             os._exit(EXIT_INTERRUPTED)
         pressed = True
-        say("Stopping after this iteration; press Ctrl-C again to exit at once.")
+        # A handler runs between any two instructions, in the middle of an import too: nothing but a system call.
+        os.write(2, b"\nStopping after this iteration; press Ctrl-C again to exit at once.\n")
 
     signal.signal(signal.SIGINT, on_interrupt)
     signal.signal(signal.SIGTERM, on_interrupt)

@@ -10,6 +10,7 @@ import torch
 from agent_gym.core.driver import EpisodeRequest, play_episodes
 from agent_gym.core.episode import Episode
 from agent_gym.core.errors import WorkerError
+from agent_gym.core.info import StopReason
 from agent_gym.core.seeding import derive_seed
 from trainers.algorithms import AlgorithmConfig
 from trainers.conversation import PromptEncoder
@@ -121,8 +122,11 @@ class GroupCollector:
             policy_version=iteration,
         )
         size = self._group_size
-        groups = [
-            [episode for episode in result.episodes[start : start + size] if episode is not None]
-            for start in range(0, len(requests), size)
-        ]
-        return groups, list(result.errors.values())
+        errors = list(result.errors.values())
+        groups = []
+        for start in range(0, len(requests), size):
+            played = [episode for episode in result.episodes[start : start + size] if episode is not None]
+            failed = [episode for episode in played if episode.stop_reason is StopReason.TOOL_ERROR]
+            groups.append([episode for episode in played if episode.stop_reason is not StopReason.TOOL_ERROR])
+            errors += [f"a tool behind task {episode.task_id!r} failed" for episode in failed]
+        return groups, errors

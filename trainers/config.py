@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
-from trainers.algorithms import AlgorithmConfig, get_algorithm
+from trainers.algorithms import AdvantageKind, AlgorithmConfig, get_algorithm
 from trainers.cloning import CloningSettings
 
 PRESETS = Path(__file__).parent / "presets"
@@ -221,14 +222,24 @@ class TrainConfig:
     """auto, cpu, cuda, cuda:N or mps."""
 
     def __post_init__(self) -> None:
-        _at_least(self, {"iterations": 0, "seed": 0})
-        _at_least(self.rollout, {"groups": 1, "group_size": 1, "max_reply_tokens": 1, "max_parallel": 1})
-        _at_least(self.optim, {"passes": 1, "minibatch_rows": 0, "warmup_steps": 0})
-        _at_least(self.cloning, {"episodes": 0, "epochs": 1, "batch_size": 1})
-        _at_least(self.evaluation, {"every": 0, "episodes": 1, "final_episodes": 0})
-        _at_least(self.env, {"history_length": 0, "workers": 0})
-        if self.env.pool_size is not None:
-            _at_least(self.env, {"pool_size": 1})
+        for section, limits in _LEAST.items():
+            settings = getattr(self, section) if section else self
+            for name, least in limits.items():
+                value = getattr(settings, name)
+                if value is not None and not least <= value < math.inf:
+                    where = f"{section}.{name}" if section else name
+                    raise ConfigError(f"{where} must be a number of at least {least}, got {value}")
+        if self.env.train_split == self.env.test_split:
+            raise ConfigError(
+                f"env.train_split and env.test_split are both {self.env.test_split!r}; evaluation needs tasks that "
+                "training never sees"
+            )
+        single = self.rollout.group_size < 2 and self.algorithm.advantage is not AdvantageKind.REINFORCE
+        if self.iterations and single:
+            raise ConfigError(
+                f"advantage {self.algorithm.advantage.value!r} compares the episodes of a group: "
+                f"rollout.group_size must be at least 2, got {self.rollout.group_size}"
+            )
         if self.evaluation.pool and self.env.pool_size is None:
             raise ConfigError("evaluation.pool=true needs env.pool_size: there is no pool to evaluate on")
         if self.rollout.max_context_tokens <= self.rollout.max_reply_tokens:
@@ -238,17 +249,27 @@ class TrainConfig:
             )
         for reserved in ("split", "tasks"):
             if reserved in self.env.options:
-                raise ConfigError(
-                    f"env.options must not hold {reserved!r}; use env.train_split and env.test_split"
-                )
+                raise ConfigError(f"env.options must not hold {reserved!r}; use env.train_split and env.test_split")
 
 
-def _at_least(settings: Any, limits: Mapping[str, int]) -> None:
-    for name, least in limits.items():
-        value = getattr(settings, name)
-        if value < least:
-            raise ConfigError(f"{name} must be at least {least}, got {value}")
-
+_LEAST: dict[str, dict[str, int]] = {
+    "": {"iterations": 0, "seed": 0},
+    "env": {"history_length": 0, "workers": 0, "pool_size": 1},
+    "cloning": {"episodes": 0},
+    "rollout": {"groups": 1, "group_size": 1, "max_reply_tokens": 1, "max_parallel": 1},
+    "optim": {
+        "learning_rate": 0,
+        "weight_decay": 0,
+        "grad_clip": 0,
+        "passes": 1,
+        "minibatch_rows": 0,
+        "warmup_steps": 0,
+        "max_tokens_per_microbatch": 1,
+    },
+    "evaluation": {"every": 0, "episodes": 1, "final_episodes": 0},
+    "run": {"checkpoint_every": 1, "keep_checkpoints": 1, "episodes_every": 0, "episodes_groups": 0, "threads": 0},
+}
+"""Section -> setting -> least value allowed."""
 
 _ADAPTER = TypeAdapter(TrainConfig)
 
@@ -264,8 +285,10 @@ def resolve_config(values: Mapping[str, Any]) -> TrainConfig:
     """
     values = dict(values)
     algorithm = values.get("algorithm", values.get("algorithm_name", "sampo"))
-    overrides = {"name": algorithm} if isinstance(algorithm, str) else dict(algorithm)
+    overrides = dict(algorithm) if isinstance(algorithm, Mapping) else {"name": algorithm}
     name = overrides.pop("name", values.get("algorithm_name", "sampo"))
+    if not isinstance(name, str):
+        raise ConfigError(f"algorithm must be the name of a row or a table of settings, got {name!r}")
     row = dataclasses.asdict(get_algorithm(name))
     unknown = [key for key in overrides if key not in row]
     if unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,11 +10,30 @@ import torch
 
 from agent_gym.core.driver import EpisodeRequest, PlayResult, play_episodes
 from agent_gym.core.episode import Episode
-from agent_gym.core.seeding import derive_seed
+from agent_gym.core.info import StopReason
+from agent_gym.core.seeding import derive_seed, stable_hash
+from agent_gym.core.tasks import TaskSet
 from trainers.conversation import PromptEncoder
 from trainers.rollout import PolicyAgent
 from trainers.samplers.base import Sampler, SamplingSettings
 from trainers.setup import Stage
+
+
+def distinct_tasks(tasks: TaskSet, count: int) -> list[str]:
+    """Return the first `count` task ids whose records differ, or all there are.
+
+    Small generated worlds repeat; a repeated room would count twice and say nothing new.
+    """
+    seen: set[str] = set()
+    chosen: list[str] = []
+    for task_id in tasks.ids:
+        key = stable_hash(repr(tasks.load(task_id).record))
+        if key not in seen:
+            seen.add(key)
+            chosen.append(task_id)
+            if len(chosen) == count:
+                break
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -24,7 +43,8 @@ class Evaluation:
     Attributes:
         split: Split that was played.
         n_ok: Episodes played.
-        n_error: Episodes in which the environment failed; not counted as failures of the policy.
+        n_error: Episodes in which the environment or a tool behind it failed; not counted as failures of the
+            policy.
         success: Share of solved episodes.
         score: Mean task score.
         reward: Mean episode return.
@@ -58,7 +78,7 @@ class Evaluation:
 
 def summarise(split: str, result: PlayResult) -> Evaluation:
     """Return the means over played episodes."""
-    episodes = result.whole
+    episodes = [episode for episode in result.whole if episode.stop_reason is not StopReason.TOOL_ERROR]
     types: dict[str, list[bool]] = defaultdict(list)
     for episode in episodes:
         types[episode.task_type].append(episode.success)
@@ -66,7 +86,7 @@ def summarise(split: str, result: PlayResult) -> Evaluation:
     return Evaluation(
         split=split,
         n_ok=len(episodes),
-        n_error=len(result.errors),
+        n_error=len(result.errors) + len(result.whole) - len(episodes),
         success=_mean([episode.success for episode in episodes]),
         score=_mean([episode.score for episode in episodes]),
         reward=_mean([episode.reward for episode in episodes]),
@@ -92,7 +112,7 @@ def evaluate_policy(
     on_episode: Callable[[int, Episode], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> tuple[Evaluation, PlayResult]:
-    """Play each task once.
+    """Play each task once for each time it is listed.
 
     Args:
         stage: Split to play.
@@ -105,7 +125,11 @@ def evaluate_policy(
         on_episode: Called as episodes finish.
         should_stop: Ends the evaluation early.
     """
-    requests = [EpisodeRequest(task, derive_seed(seed, "evaluation", task)) for task in task_ids]
+    repeats: Counter[str] = Counter()
+    requests = []
+    for task in task_ids:
+        requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, repeats[task])))
+        repeats[task] += 1
     generator = torch.Generator().manual_seed(derive_seed(seed, "evaluation draws"))
     agent = PolicyAgent(encoder, sampler, sampling, generator)
     result = play_episodes(

@@ -40,7 +40,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, config: TrainConfig) -> RunFolder:
-        """Make a new run folder.
+        """Make a new run folder; one in which a run failed before it made anything is used again.
 
         Raises:
             ConfigError: The folder exists and is not empty.
@@ -48,7 +48,7 @@ class RunFolder:
         folder = cls(path)
         if folder.path.is_file():
             raise ConfigError(f"{folder.path} is a file; give a folder for the run")
-        if folder.path.is_dir() and any(folder.path.iterdir()):
+        if folder.path.is_dir() and not folder._holds_nothing():
             raise ConfigError(
                 f"the run folder {folder.path} exists and is not empty; continue it with --resume, or give "
                 "another --output"
@@ -69,6 +69,13 @@ class RunFolder:
             raise DataError(f"{folder.path} is not a run folder: it holds no {CONFIG}")
         (folder.path / EPISODES).mkdir(exist_ok=True)
         return folder
+
+    def _holds_nothing(self) -> bool:
+        for entry in self.path.iterdir():
+            empty = entry.name == EPISODES and entry.is_dir() and not any(entry.iterdir())
+            if not (empty or entry.name in (CONFIG, f".tmp-{CONFIG}")):
+                return False
+        return True
 
     def config(self) -> TrainConfig:
         """Return the run's settings."""

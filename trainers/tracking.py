@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ class RunTracker:
         self._path = folder / METRICS_FILE
         kept = [row for row in read_metrics(folder) if row["iteration"] < first_iteration]
         lines = "".join(json.dumps(row) + "\n" for row in kept)
-        self._path.write_text(lines, encoding="utf-8")
+        partial = folder / f".tmp-{METRICS_FILE}"
+        partial.write_text(lines, encoding="utf-8")
+        os.replace(partial, self._path)
         self._stream = self._path.open("a", encoding="utf-8")
         purge = first_iteration if first_iteration else None
         self._board: Any = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=purge)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -19,19 +19,19 @@ import torch
 
 from agent_gym.core.driver import EpisodeRequest
 from agent_gym.core.episode import Episode, EpisodeWriter
-from agent_gym.core.errors import ConfigError
+from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import TaskSet
 from trainers.advantages import compute_advantages
 from trainers.batch import build_batch
-from trainers.checkpoint import CheckpointStore
+from trainers.checkpoint import Checkpoint, CheckpointStore
 from trainers.cloning import CloningStep, clone
 from trainers.coldstart import corpus, expert_rows, play_expert
 from trainers.collect import Collected, GroupCollector
 from trainers.config import TINY, TrainConfig
 from trainers.diagnostics import IterationDiagnostics, ReplyRows
-from trainers.evaluation import Evaluation, evaluate_policy
+from trainers.evaluation import Evaluation, distinct_tasks, evaluate_policy
 from trainers.policy import Policy
 from trainers.run_folder import RunFolder
 from trainers.samplers.hf import HFSampler
@@ -52,6 +52,7 @@ from trainers.update import MicroStep, Updater
 
 TEST = "test"
 POOL = "pool"
+_TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
 
 class Reporter(Protocol):
@@ -92,25 +93,19 @@ class Trainer:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
         configure_torch(config)
-        if config.iterations and config.rollout.group_size < 2 and config.algorithm.advantage != "reinforce":
-            raise ConfigError(
-                f"advantage {config.algorithm.advantage!s} compares the episodes of a group: "
-                f"rollout.group_size must be at least 2, got {config.rollout.group_size}"
-            )
         slots = min(config.rollout.max_parallel, config.rollout.groups * config.rollout.group_size)
-        train = Stage.make(config.env, config.env.train_split, slots)
-        test = Stage.make(config.env, config.env.test_split, config.rollout.max_parallel)
-        try:
+        with ExitStack() as stages:
+            train = Stage.make(config.env, config.env.train_split, slots)
+            stages.callback(train.close)
+            test = Stage.make(config.env, config.env.test_split, config.rollout.max_parallel)
+            stages.callback(test.close)
             return self._run(train, test)
-        finally:
-            train.close()
-            test.close()
 
     # The run ---------------------------------------------------------------------------------------------
 
     def _run(self, train: Stage, test: Stage) -> dict[str, Any]:
         config = self.config
-        checkpoint = self.store.latest()
+        checkpoint = self._latest()
         policy = self._start_policy(train)
         reference = policy.reference_copy() if config.algorithm.kl_coef > 0 else None
         optimizer = torch.optim.AdamW(
@@ -144,23 +139,47 @@ class Trainer:
             policy, reference, optimizer, scheduler, config.algorithm, config.optim, config.rollout.temperature
         )
         if "before" not in self.folder.summary():
-            self.folder.update_summary({"before": evaluator.final("before")})
+            before = evaluator.final("before")
+            if before is None:
+                return self._stopped(first)
+            self.folder.update_summary({"before": before})
         tracker = RunTracker(self.folder.path, first)
         try:
+            stopping = self.should_stop()
             for iteration in range(first, config.iterations):
-                self._iterate(iteration, collector, updater, sampler, evaluator, tracker, tasks)
-                if self.should_stop() and iteration + 1 < config.iterations:
-                    self._save(iteration + 1, updater, tasks, None)
-                    self.reporter.say(
-                        f"Stopped after iteration {iteration + 1}; saved. Continue with: "
-                        f"agent-gym train --resume {self.folder.path}"
-                    )
-                    return self.folder.summary()
+                if stopping:
+                    return self._stopped(iteration)
+                stopping = self._iterate(iteration, collector, updater, sampler, evaluator, tracker, tasks)
         finally:
             tracker.close()
+        after = evaluator.final("after")
+        if after is None:
+            return self._stopped(config.iterations)
         return self.folder.update_summary(
-            {"after": evaluator.final("after"), "iterations": config.iterations, "checksum": policy.checksum()}
+            {"after": after, "iterations": config.iterations, "checksum": policy.checksum()}
         )
+
+    def _latest(self) -> Checkpoint | None:
+        """Return the newest whole checkpoint, or None when none was ever written.
+
+        Raises:
+            DataError: There are checkpoints, none of them whole: starting over would overwrite the run.
+        """
+        found = self.store.latest()
+        steps = self.store.steps()
+        if found is None and steps:
+            raise DataError(
+                f"none of the {len(steps)} checkpoints in {self.store.root} is whole, so the run cannot go on; "
+                "restore one, or start a new run in another folder"
+            )
+        return found
+
+    def _stopped(self, done: int) -> dict[str, Any]:
+        self.reporter.say(
+            f"Stopped after iteration {done} of {self.config.iterations}; everything is saved. Continue with: "
+            f"agent-gym train --resume {self.folder.path}"
+        )
+        return self.folder.summary()
 
     def _iterate(
         self,
@@ -171,7 +190,8 @@ class Trainer:
         evaluator: _Evaluator,
         tracker: RunTracker,
         tasks: TaskSampler,
-    ) -> None:
+    ) -> bool:
+        """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
         config = self.config
         clock = _Clock()
         collected = collector.collect(iteration)
@@ -190,8 +210,11 @@ class Trainer:
             clock.lap("evaluation")
         tracker.log(iteration, metrics, clock.seconds)
         self.reporter.iteration(done, config.iterations, metrics, clock.total)
-        if done == config.iterations or score is not None or done % config.run.checkpoint_every == 0:
+        stopping = self.should_stop()
+        due = done == config.iterations or done % config.run.checkpoint_every == 0
+        if due or stopping or score is not None:
             self._save(done, updater, tasks, score)
+        return stopping
 
     def _learn(self, iteration: int, collected: Collected, updater: Updater) -> dict[str, float]:
         """Update the policy on the groups collected; returns the iteration's metrics."""
@@ -203,16 +226,20 @@ class Trainer:
         _add_replies(diagnostics, collected)
         kept = batch.without(~advantages.keep)
         skipped = 0
+        step = IterationDiagnostics()  # of the optimiser step that is being taken
         for event in updater.update(kept, advantages.total, derive_seed(config.seed, "shuffle", iteration)):
             if isinstance(event, MicroStep):
-                diagnostics.add_micro_batch(event.tokens, event.loss)
+                step.add_micro_batch(event.tokens, event.loss)
                 if event.sampler_logp is not None:
                     logp = event.sampler_logp.to(event.tokens.logp_old.device)
-                    diagnostics.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
-            elif event.applied:
+                    step.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
+                continue
+            if event.applied:
+                diagnostics.merge([step])
                 diagnostics.add_optimiser_step(event.grad_norm)
-            else:
+            else:  # its numbers are no losses of a step that was taken
                 skipped += 1
+            step = IterationDiagnostics()
         diagnostics.add_stats(
             {
                 "optim/skipped_steps": float(skipped),
@@ -232,7 +259,7 @@ class Trainer:
         builder = prompt_builder(train.face, config.env)
         tiny = config.model.path == TINY
         experts = []
-        n_episodes = config.cloning.episodes or (100 if tiny else 0)  # a tokenizer needs text all the same
+        n_episodes = config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0)
         if n_episodes:
             ids = TaskSampler(_outside_pool(train.face.env.tasks, config), config.seed).draw(n_episodes)
             requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
@@ -299,7 +326,7 @@ class _Evaluator:
         self._sampling = evaluation_sampling(config)
         self._encoder = prompt_encoder(policy, prompt_builder(test.face, config.env), config)
         settings = config.evaluation
-        ids = test.face.env.tasks.ids
+        ids = distinct_tasks(test.face.env.tasks, max(settings.episodes, settings.final_episodes))
         self._plans = {TEST: (test, ids, settings.episodes, settings.final_episodes or settings.episodes)}
         if settings.pool:
             pool = train.face.env.tasks.ids[: config.env.pool_size]
@@ -314,11 +341,17 @@ class _Evaluator:
             metrics |= found.metrics(name)
         return metrics
 
-    def final(self, when: str) -> dict[str, Any]:
-        """Evaluate on all tasks and keep the episodes; returns what the summary holds."""
+    def final(self, when: str) -> dict[str, Any] | None:
+        """Evaluate on all tasks and keep the episodes.
+
+        Returns:
+            What the summary holds, or None when the run was asked to stop meanwhile.
+        """
         report = {}
         for name, (stage, ids, _, count) in self._plans.items():
-            found, episodes = self._play(name, when, stage, ids[:count])
+            found, episodes = self._play(name, when, stage, ids[:count], self._trainer.should_stop)
+            if found.n_ok + found.n_error < len(ids[:count]):
+                return None
             path = self._trainer.folder.episodes / f"{name}-{when}.jsonl"
             path.unlink(missing_ok=True)
             with EpisodeWriter(path) as writer:
@@ -327,7 +360,9 @@ class _Evaluator:
             report[name] = {**asdict(found), "tasks_digest": stage.face.env.tasks.subset(ids[:count]).digest()}
         return report
 
-    def _play(self, name: str, when: str, stage: Stage, ids: Any) -> tuple[Evaluation, list[Episode]]:
+    def _play(
+        self, name: str, when: str, stage: Stage, ids: Any, should_stop: Callable[[], bool] | None = None
+    ) -> tuple[Evaluation, list[Episode]]:
         reporter = self._trainer.reporter
         requests = list(ids)
         with reporter.phase(f"Evaluation on {name}, {when}", len(requests)) as advance:
@@ -339,6 +374,7 @@ class _Evaluator:
                 requests,
                 self._trainer.config.seed,
                 on_episode=lambda *_: advance(),
+                should_stop=should_stop,
             )
         reporter.evaluation(f"{name}, {when}", found)
         return found, result.whole
@@ -347,10 +383,14 @@ class _Evaluator:
 def _outside_pool(tasks: TaskSet, config: TrainConfig) -> TaskSet:
     """Return the tasks that cloning may play: all but the pool, so that the pool is new to the policy."""
     size = config.env.pool_size
-    if size is None or len(tasks.ids) <= size:
+    if size is None:
         return tasks
-    ids = tasks.ids[size : size + config.cloning.episodes]
-    return tasks.subset(ids)
+    if len(tasks.ids) <= size:
+        raise ConfigError(
+            f"env.pool_size={size} takes all {len(tasks.ids)} tasks of split {tasks.split!r}, so that none is left "
+            "to clone on; lower it"
+        )
+    return tasks.subset(tasks.ids[size : size + max(config.cloning.episodes, _TOKENIZER_EPISODES)])
 
 
 def _add_replies(diagnostics: IterationDiagnostics, collected: Collected) -> None:

@@ -1,0 +1,90 @@
+"""Training runs of seconds: easy 6x6 rooms, five turns, a policy of seven thousand weights."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent_gym.core.episode import Episode, read_episodes
+from trainers.config import TrainConfig, merge, resolve_config
+from trainers.run_folder import RunFolder
+from trainers.tracking import read_metrics
+from trainers.trainer import SilentReporter, Trainer
+
+SMALL: dict[str, Any] = {
+    "algorithm": {"name": "sampo", "eps_low": 0.15, "eps_high": 0.2},
+    "iterations": 4,
+    "env": {
+        "id": "agent_gym/Sokoban-v0",
+        "options": {"max_moves": 5, "max_turns": 5},
+        "prompt": "compact",
+        "history_length": 0,
+    },
+    "model": {"path": "tiny", "hidden": 16, "layers": 1, "heads": 2},
+    "cloning": {"episodes": 48, "batch_size": 16, "learning_rate": 1e-2, "epochs": 6},
+    "rollout": {"groups": 3, "group_size": 4, "max_reply_tokens": 6, "max_context_tokens": 192, "max_parallel": 12},
+    "optim": {"learning_rate": 3e-3},
+    "evaluation": {"episodes": 4},
+    "run": {"checkpoint_every": 1, "episodes_every": 1, "episodes_groups": 8},
+}
+
+
+def small_config(*overrides: str) -> TrainConfig:
+    """Return the settings of the small run with overrides as on the command line."""
+    return resolve_config(merge(SMALL, overrides))
+
+
+@functools.cache
+def _cold_start() -> Path:
+    """Return a run folder after its cold start, made once a session."""
+    folder = RunFolder.create(Path(tempfile.mkdtemp(prefix="cold-")) / "run", small_config("iterations=0"))
+    Trainer(folder, SilentReporter()).run()
+    (folder.episodes / "test-after.jsonl").unlink()
+    return folder.path
+
+
+def new_run(path: Path, *overrides: str, cold: bool = True) -> RunFolder:
+    """Return a new run folder; with `cold`, the cold start and the first evaluation are done already."""
+    folder = RunFolder.create(path, small_config(*overrides))
+    if cold:
+        done = _cold_start()
+        shutil.copytree(done / "reference", folder.reference)
+        shutil.copytree(done / "episodes", folder.episodes, dirs_exist_ok=True)
+        known = json.loads((done / "summary.json").read_text("utf-8"))
+        folder.update_summary({name: known[name] for name in ("cold_start", "before")})
+    return folder
+
+
+def train(folder: RunFolder, should_stop: Callable[[], bool] = lambda: False) -> dict[str, Any]:
+    """Run the trainer without output."""
+    return Trainer(folder, SilentReporter(), should_stop).run()
+
+
+def metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the metrics of a run without its timings."""
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in read_metrics(path)]
+
+
+def episode_texts(path: Path) -> dict[str, list[Any]]:
+    """Return what every recorded episode said and earned, by file."""
+    return {
+        file.name: [_said(episode) for episode in read_episodes(file)]
+        for file in sorted((path / "episodes").glob("*.jsonl"))
+    }
+
+
+def _said(episode: Episode) -> Any:
+    turns = [(turn.observation, turn.reply, turn.reply_ids, turn.logprobs, turn.reward) for turn in episode.turns]
+    return (episode.task_id, episode.seed, episode.group_id, turns, episode.final_observation)
+
+
+def summary(path: Path) -> dict[str, Any]:
+    """Return a run's summary without its timings."""
+    found: dict[str, Any] = json.loads((path / "summary.json").read_text("utf-8"))
+    found.get("cold_start", {}).pop("seconds", None)
+    return found
