@@ -20,21 +20,16 @@ _ALFWORLD = "agent_gym.envs.alfworld.env:ALFWorldEnv"
 _SOKOBAN = "agent_gym.envs.sokoban.env:SokobanEnv"
 
 
-def _sokoban(size: int, boxes: int, max_turns: int) -> dict[str, Any]:
-    """Rooms whose solution, as the solver finds it, fits the turn limit."""
-    return {"size": (size, size), "boxes": boxes, "max_turns": max_turns, "max_moves": max_turns}
-
-
 IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "Sokoban-v0": (_SOKOBAN, {}),
-    "Sokoban-6x6-1-v0": (_SOKOBAN, _sokoban(6, 1, 15)),
-    "Sokoban-6x6-2-v0": (_SOKOBAN, _sokoban(6, 2, 30)),
-    "Sokoban-7x7-2-v0": (_SOKOBAN, _sokoban(7, 2, 40)),
-    "Sokoban-8x8-3-v0": (_SOKOBAN, _sokoban(8, 3, 80)),
-    "Sokoban-10x10-4-v0": (_SOKOBAN, _sokoban(10, 4, 120)),
+    "Sokoban-6x6-1-v0": (_SOKOBAN, {"difficulty": "6x6-1"}),
+    "Sokoban-6x6-2-v0": (_SOKOBAN, {"difficulty": "6x6-2"}),
+    "Sokoban-7x7-2-v0": (_SOKOBAN, {"difficulty": "7x7-2"}),
+    "Sokoban-8x8-3-v0": (_SOKOBAN, {"difficulty": "8x8-3"}),
+    "Sokoban-10x10-4-v0": (_SOKOBAN, {"difficulty": "10x10-4"}),
     "ALFWorld-v0": (_ALFWORLD, {}),
-    "ALFWorld-Small-v0": (_ALFWORLD, {"receptacles": 6, "objects": 8}),
-    "ALFWorld-Large-v0": (_ALFWORLD, {"receptacles": 220, "objects": 400, "max_turns": 100}),
+    "ALFWorld-Small-v0": (_ALFWORLD, {"difficulty": "small"}),
+    "ALFWorld-Large-v0": (_ALFWORLD, {"difficulty": "large"}),
     "Boxoban-v0": ("agent_gym.envs.sokoban.env:BoxobanEnv", {}),
 }
 """Id without namespace -> entry point and options."""

@@ -48,8 +48,6 @@ def _describe(env_id: str) -> dict[str, Any]:
     assert isinstance(spec.entry_point, str)
     env_class: Any = load_env_creator(spec.entry_point)
     what = (inspect.getdoc(env_class) or "").partition("\n")[0].rstrip(".")
-    size = spec.kwargs.get("size")
-    if size:
-        what += f" ({size[0]}x{size[1]}, {spec.kwargs['boxes']} box{'es' if spec.kwargs['boxes'] > 1 else ''})"
-    max_turns = spec.kwargs.get("max_turns", env_class.default_max_turns)
-    return {"id": env_id, "what": what, "max_turns": max_turns}
+    env = env_class(**spec.kwargs)  # lists no data and generates nothing: cheap
+    named = spec.kwargs.get("difficulty")
+    return {"id": env_id, "what": f"{what} ({named})" if named else what, "max_turns": env.max_turns}

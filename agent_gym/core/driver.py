@@ -91,9 +91,7 @@ class Agent(Protocol):
         """Return one reply for each episode, in order."""
         ...
 
-    def observe(
-        self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply
-    ) -> None:
+    def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Learn what came of a reply; `before` is the info that the agent saw."""
         ...
 
@@ -115,9 +113,7 @@ class EnvFace:
     reply_mode: ReplyMode = ReplyMode.LENIENT
 
     @classmethod
-    def make(
-        cls, env_id: str, options: Mapping[str, Any], reply_mode: ReplyMode = ReplyMode.LENIENT
-    ) -> EnvFace:
+    def make(cls, env_id: str, options: Mapping[str, Any], reply_mode: ReplyMode = ReplyMode.LENIENT) -> EnvFace:
         """Make the instance of an id.
 
         Raises:

@@ -211,20 +211,17 @@ class TestOptions:
 
     def test_tasks_come_from_a_file_and_exclude_a_split(self, env_id: str, tmp_path: Path) -> None:
         source = make(env_id)
-        assert source.spec is not None
-        # Data options that a named id brings along give way to the tasks.
-        freed = {name: None for name in source.spec.kwargs if name != "max_turns"}
         tasks = inner(source).tasks.subset(spread(source, 3))
         path = tmp_path / "tasks.jsonl"
         save_tasks(path, tasks)
         for given in (path, str(path), tasks):
-            env = make(env_id, tasks=given, **freed)
+            env = make(env_id, tasks=given)
             assert list(inner(env).tasks.ids) == list(tasks.ids)
             for task in tasks:
                 start: dict[str, Any] = {"seed": 0, "options": {"task_id": task.id}}
                 assert env.reset(**start) == source.reset(**start)
         with pytest.raises(ConfigError, match="cannot be combined with split="):
-            make(env_id, tasks=path, split=tasks.split, **freed)
+            make(env_id, tasks=path, split=tasks.split)
 
 
 class TestCopies:

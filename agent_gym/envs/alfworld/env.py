@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError, DataError, suggest
@@ -36,6 +36,21 @@ class Goals(StrEnum):
 
     TEMPLATE = "template"
     HUMAN = "human"
+
+
+class Difficulty(NamedTuple):
+    """Defaults of a named difficulty of generated households."""
+
+    receptacles: int
+    objects: int
+    turns: int
+
+
+DIFFICULTIES = {
+    "small": Difficulty(6, 8, 50),
+    "real": Difficulty(22, 40, 50),
+    "large": Difficulty(220, 400, 100),
+}
 
 
 class ALFWorldEnv(TextEnv):
@@ -84,6 +99,8 @@ class ALFWorldEnv(TextEnv):
         domain_randomization: Shuffle the numbers in names with the seed, as the original does in training.
         task_types: Keep these task types: names or the data set's ids 1 to 6.
         scenes: Keep these floor plans of the real data, for example ["10", "219"].
+        difficulty: Row of `DIFFICULTIES` that gives the defaults of `receptacles`, `objects` and `max_turns`:
+            "small", "real" (the median of the real rooms), "large" (ten times that).
         receptacles: Receptacles of a generated household.
         objects: Objects of a generated household.
         distractors: Further objects of the task's kind in a generated household.
@@ -118,6 +135,7 @@ class ALFWorldEnv(TextEnv):
         goals: str = Goals.TEMPLATE,
         feedback: str = FeedbackStyle.ORIGINAL,
         domain_randomization: bool = False,
+        difficulty: str = "real",
         task_types: Sequence[str | int] | None = None,
         scenes: Sequence[str | int] | None = None,
         receptacles: int | None = None,
@@ -132,6 +150,12 @@ class ALFWorldEnv(TextEnv):
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
+        if difficulty not in DIFFICULTIES:
+            known = list(DIFFICULTIES)
+            raise ConfigError(
+                f"difficulty must be one of {known}, got {difficulty!r}.{suggest(difficulty, known)}"
+            )
+        row = DIFFICULTIES[difficulty]
         knobs = {
             "receptacles": receptacles,
             "objects": objects,
@@ -149,10 +173,15 @@ class ALFWorldEnv(TextEnv):
                     f"{', '.join(given)} describe generated households, but data= names real games; drop one side"
                 )
             types = tuple(_task_type(kind) for kind in task_types or ())
-            spec = HouseholdSpec(task_types=types, **given)
+            sizes = {"receptacles": row.receptacles, "objects": row.objects}
+            spec = HouseholdSpec(task_types=types, **{**sizes, **given})
             chosen = choose_tasks(data, split, spec, types, tuple(str(scene) for scene in scenes or ()))
         super().__init__(
-            chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action, anchor=anchor
+            chosen,
+            max_turns=row.turns if max_turns is None else max_turns,
+            render_mode=render_mode,
+            invalid_action=invalid_action,
+            anchor=anchor,
         )
         self.text_format = TextFormat.parse(text)
         self.backend = _choice("backend", Backend, backend)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.rendering import HumanWindow
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.sokoban.board import REWARD_STEP, Board, Direction
@@ -37,6 +37,34 @@ _TILE = 48  # pixels
 @lru_cache(maxsize=4_096)
 def _level(xsb: str) -> Level:
     return Level.from_xsb(xsb)
+
+
+class Difficulty(NamedTuple):
+    """Defaults of a named difficulty: rooms whose solution, as the solver finds it, fits the turn limit."""
+
+    height: int
+    width: int
+    boxes: int
+    turns: int
+
+
+BOXOBAN = "boxoban"
+DIFFICULTIES = {
+    "6x6-1": Difficulty(6, 6, 1, 15),
+    "6x6-2": Difficulty(6, 6, 2, 30),
+    "7x7-2": Difficulty(7, 7, 2, 40),
+    "8x8-3": Difficulty(8, 8, 3, 80),
+    "10x10-4": Difficulty(10, 10, 4, 120),
+    BOXOBAN: Difficulty(10, 10, 4, 200),
+}
+
+
+def _difficulty(name: str) -> Difficulty:
+    if name not in DIFFICULTIES:
+        raise ConfigError(
+            f"difficulty must be one of {list(DIFFICULTIES)}, got {name!r}.{suggest(name, DIFFICULTIES)}"
+        )
+    return DIFFICULTIES[name]
 
 
 class SokobanEnv(TextEnv):
@@ -68,7 +96,7 @@ class SokobanEnv(TextEnv):
 
     | levels | splits | sizes |
     |---|---|---|
-    | `"generated"` | train, valid, test | 2**31, 1,000, 1,000; disjoint by content up to rotation and mirroring |
+    | `"generated"` | train, valid, test | 2**31, 10,000, 10,000; disjoint by layout up to rotation and mirroring |
     | Boxoban folder | train, valid, test, all | as in the folder |
     | other files, lists | all (default); train, valid, test | all; about 80, 10, 10 per cent by a hash of the id |
 
@@ -85,14 +113,15 @@ class SokobanEnv(TextEnv):
     Args:
         split: Split name; None is "train" where the levels have splits, else "all".
         levels: "generated", a path (also looked up below `AGENT_GYM_DATA`) or a list of XSB strings.
+        difficulty: Row of `DIFFICULTIES` that gives the defaults of `size`, `boxes`, `max_moves` and
+            `max_turns`: "6x6-1" (default), "6x6-2", "7x7-2", "8x8-3", "10x10-4", "boxoban".
         size: (height, width) of generated rooms, border walls included.
         boxes: Boxes of generated rooms.
         pushes: (least, most) optimal pushes of generated rooms; None leaves a side open.
-        max_moves: Most moves of the solver's solution of generated rooms, so that a turn limit fits them;
-            the plain 6x6 room has 15.
+        max_moves: Most moves of the solver's solution of generated rooms, so that a turn limit fits them.
         collection: "unfiltered", "medium" or "hard" of a Boxoban folder; None takes all.
         tasks: A TaskSet, a list of Task or a task file; excludes `split` and the level arguments.
-        max_turns: Turn limit.
+        max_turns: Turn limit; None is that of the difficulty, 200 for levels that are not generated.
         max_actions_per_turn: Commands accepted in one turn.
         symbols: "letters" or "xsb".
         legend: Whether observations begin with the legend.
@@ -112,8 +141,8 @@ class SokobanEnv(TextEnv):
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array", "human"], "render_fps": 6}  # noqa: RUF012
     name: ClassVar[str] = "sokoban"
     default_max_turns: ClassVar[int] = 15
-    default_room: ClassVar[tuple[int, int, int]] = (6, 6, 1)
-    """Height, width and boxes of generated rooms."""
+    default_difficulty: ClassVar[str] = "6x6-1"
+    """Row of `DIFFICULTIES` used when none is named."""
     prompt_folder: ClassVar[Path] = Path(__file__).parent
     idle_reward = REWARD_STEP
 
@@ -122,6 +151,7 @@ class SokobanEnv(TextEnv):
         *,
         split: str | None = None,
         levels: str | Path | Sequence[str] | None = None,
+        difficulty: str | None = None,
         size: tuple[int, int] | None = None,
         boxes: int | None = None,
         pushes: tuple[int | None, int | None] | None = None,
@@ -145,14 +175,18 @@ class SokobanEnv(TextEnv):
             "max_moves": max_moves,
             "collection": collection,
         }
+        given_levels = levels is not None and not (isinstance(levels, str) and levels == GENERATED)
+        # Levels from elsewhere may be large: unless a difficulty is named, they get the longest limit.
+        usual = BOXOBAN if given_levels else self.default_difficulty
+        row = _difficulty(difficulty or usual)
+        max_turns = row.turns if max_turns is None else max_turns
         chosen = resolve_tasks(type(self), tasks, split, data)
         if chosen is None:
-            height, width = size or self.default_room[:2]
+            height, width = size or (row.height, row.width)
             least, most = pushes or (None, None)
             if size is None and boxes is None and max_moves is None:
-                max_moves = self.default_max_turns  # default rooms fit the default turn limit
-            n_boxes = self.default_room[2] if boxes is None else boxes
-            spec = RoomSpec(height, width, n_boxes, least, most, max_moves)
+                max_moves = row.turns  # rooms of a named difficulty fit its turn limit
+            spec = RoomSpec(height, width, row.boxes if boxes is None else boxes, least, most, max_moves)
             chosen = choose_tasks(levels or GENERATED, split, spec, collection)
         super().__init__(
             chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action, anchor=anchor
@@ -338,4 +372,4 @@ class BoxobanEnv(SokobanEnv):
     """
 
     default_max_turns: ClassVar[int] = 200
-    default_room: ClassVar[tuple[int, int, int]] = (10, 10, 4)
+    default_difficulty: ClassVar[str] = BOXOBAN

@@ -20,7 +20,7 @@ from agent_gym.envs.sokoban.level import Level
 from agent_gym.envs.sokoban.levels import LevelFiles
 
 GENERATED = "generated"
-SPLIT_SIZES = {"train": 2**31, "valid": 1_000, "test": 1_000}
+SPLIT_SIZES = {"train": 2**31, "valid": 10_000, "test": 10_000}
 """Generated rooms of each split."""
 ALL = "all"
 """Split of a file or list of levels that has no splits of its own."""
