@@ -1,0 +1,148 @@
+"""Runs a throughput suite and shows ours beside the original's."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from agent_gym._version import __version__
+from agent_gym.core.errors import AgentGymError, ConfigError, suggest
+
+SUITES = ("sokoban",)
+_HERE = Path(__file__).parent
+_MISSING = (
+    "gym-sokoban is not installed for {python}. To measure it: python -m venv upstream && "
+    'upstream/bin/pip install gym-sokoban==0.0.6 "setuptools<81", then --upstream upstream/bin/python'
+)
+
+
+def run_suite(name: str, upstream: Path | None, seconds: float, repeats: int, output: Path | None) -> None:
+    """Measure both sides, print the table and write the figures.
+
+    Args:
+        name: Name of a suite.
+        upstream: Interpreter that has the original package; this one when None.
+        seconds: CPU seconds per measurement.
+        repeats: Measurements of which the median counts.
+        output: JSON file to write, or None.
+
+    Raises:
+        ConfigError: There is no such suite or interpreter.
+        AgentGymError: A measurement failed.
+    """
+    if name not in SUITES:
+        raise ConfigError(f"no throughput suite {name!r}.{suggest(name, SUITES)} Suites: {', '.join(SUITES)}")
+    if upstream is not None and not upstream.is_file():
+        raise ConfigError(f"--upstream names a Python interpreter; there is no file {upstream}")
+    console = Console()
+    with Console(stderr=True).status("Measuring"):
+        figures = measure_sokoban(upstream, seconds, repeats)
+    console.print(sokoban_table(figures))
+    if figures["upstream_missing"]:
+        console.print(figures["upstream_missing"], highlight=False, markup=False, soft_wrap=True)
+    elif not all(row["returns_agree"] for row in figures["rooms"].values()):
+        raise AgentGymError("the two sides played the same rooms and actions to different returns")
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+
+
+def measure_sokoban(upstream: Path | None, seconds: float, repeats: int) -> dict[str, Any]:
+    """Return the figures of Sokoban, ours and gym-sokoban's."""
+    from benchmarks.throughput.sokoban import make_job
+
+    job = make_job(seconds, repeats)
+    ours = _child([sys.executable, "-m", "benchmarks.throughput.sokoban"], job)
+    interpreter = sys.executable if upstream is None else str(upstream)
+    theirs = _child([interpreter, str(_HERE / "upstream_sokoban.py")], job)
+    missing = theirs.get("missing")
+    rooms = {}
+    for name, mine in ours["rooms"].items():
+        other = None if missing else theirs["rooms"][name]
+        rooms[name] = _compare(mine, other)
+    return {
+        "suite": "sokoban",
+        "package_version": __version__,
+        "python": platform.python_version(),
+        "upstream_missing": _MISSING.format(python=Path(interpreter).name) if missing else "",
+        "upstream_python": theirs.get("python"),
+        "upstream_numpy": theirs.get("numpy"),
+        "cpu_seconds_per_measurement": seconds,
+        "repeats": repeats,
+        "rooms": rooms,
+    }
+
+
+def _compare(mine: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "board_steps_per_s": median(mine["steps_per_s"]),
+        "text_steps_per_s": median(mine["text_steps_per_s"]),
+        "rooms_per_s": 1 / fmean(mine["room_seconds"]),
+        "rooms_per_s_median": 1 / median(mine["room_seconds"]),
+        "text_resets_per_s": 1 / fmean(mine["reset_seconds"]),
+        "board_kib": mine["peak_kib_per_env"],
+        "text_kib": mine["text_peak_kib_per_env"],
+        "ours": dict(mine),
+        "upstream": None,
+    }
+    if other is None:
+        return row
+    row |= {
+        "upstream": dict(other),
+        "upstream_steps_per_s": median(other["steps_per_s"]),
+        "upstream_rooms_per_s": 1 / fmean(other["room_seconds"]),
+        "upstream_rooms_per_s_median": 1 / median(other["room_seconds"]),
+        "upstream_kib": other["peak_kib_per_env"],
+        "returns_agree": abs(mine["return"] - other["return"]) < 1e-6,
+    }
+    return row
+
+
+def sokoban_table(figures: Mapping[str, Any]) -> Table:
+    """Return the comparison as a table; the ratio is ours to the original's."""
+    title = "Sokoban per CPU second, rendering off on both sides"
+    table = Table("room", "what", "ours", "gym-sokoban 0.0.6", "ratio", title=title, title_justify="left", box=None)
+    for name, row in figures["rooms"].items():
+        shown = (
+            ("steps, board", row["board_steps_per_s"], row.get("upstream_steps_per_s")),
+            ("steps, text environment", row["text_steps_per_s"], row.get("upstream_steps_per_s")),
+            ("rooms generated", row["rooms_per_s"], row.get("upstream_rooms_per_s")),
+            ("rooms generated, median room", row["rooms_per_s_median"], row.get("upstream_rooms_per_s_median")),
+            ("resets, text environment", row["text_resets_per_s"], row.get("upstream_rooms_per_s")),
+        )
+        for what, mine, other in shown:
+            table.add_row(name, what, _number(mine), _number(other), f"{mine / other:.1f}x" if other else "")
+        memory = row.get("upstream_kib")
+        table.add_row(name, "KiB per board", _number(row["board_kib"]), _number(memory), "")
+        table.add_row(name, "KiB per text environment", _number(row["text_kib"]), _number(memory), "")
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _child(command: Sequence[str], job: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one side and return the object that it prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        command, input=json.dumps(job), capture_output=True, text=True, check=False, env=environment
+    )
+    try:
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise AgentGymError(f"the measurement by {Path(command[0]).name} failed: {last}") from None
+    return found
