@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar
+
+from gymnasium.error import ResetNeeded
 
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
-from agent_gym.core.errors import AgentGymError, ConfigError, DataError, suggest
+from agent_gym.core.errors import AgentGymError, ConfigError, DataError
 from agent_gym.core.tasks import Task, TaskSet
+from agent_gym.envs.alfworld import options as given
 from agent_gym.envs.alfworld.engine import FeedbackStyle, GameState
-from agent_gym.envs.alfworld.gamefile import TextFormat, read_game_content
+from agent_gym.envs.alfworld.gamefile import TextFormat
 from agent_gym.envs.alfworld.generator import HouseholdSpec
-from agent_gym.envs.alfworld.goals import TaskType
 from agent_gym.envs.alfworld.grammar import canonical
-from agent_gym.envs.alfworld.household_data import Room
+from agent_gym.envs.alfworld.options import Backend, Goals
 from agent_gym.envs.alfworld.oracle import Oracle
-from agent_gym.envs.alfworld.tasks import FILE_KEY, choose_tasks, game_of, human_goals
+from agent_gym.envs.alfworld.tasks import choose_tasks, game_content, game_of, human_goals
 from agent_gym.envs.alfworld.texts import NOTHING_HAPPENS
+from agent_gym.envs.alfworld.textworld_backend import StockGame, require_stock
 
-_Kind = TypeVar("_Kind", bound=StrEnum)
-
-
-class Backend(StrEnum):
-    """Which engine plays."""
-
-    NATIVE = "native"
-    TEXTWORLD = "textworld"
-
-
-class Goals(StrEnum):
-    """Where goal sentences come from."""
-
-    TEMPLATE = "template"
-    HUMAN = "human"
-
-
-class Difficulty(NamedTuple):
-    """Defaults of a named difficulty of generated households."""
-
-    receptacles: int
-    objects: int
-    turns: int
-
-
-DIFFICULTIES = {
-    "small": Difficulty(6, 8, 50),
-    "real": Difficulty(22, 40, 50),
-    "large": Difficulty(220, 400, 100),
-}
+_MAX_OBSERVATION = 65_536
+"""Characters; the largest generated households list some 50 thousand."""
 
 
 class ALFWorldEnv(TextEnv):
@@ -97,8 +71,8 @@ class ALFWorldEnv(TextEnv):
         goals: "template" (the game's own sentence) or "human" (a sentence people wrote, drawn with the seed).
         feedback: "original", or "explain" to say why nothing happened.
         domain_randomization: Shuffle the numbers in names with the seed, as the original does in training.
-        task_types: Keep these task types: names or the data set's ids 1 to 6.
-        scenes: Keep these floor plans of the real data, for example ["10", "219"].
+        task_types: Keep these task types: names or the data set's ids 1 to 6, one or several.
+        scenes: Keep these floor plans of the real data, for example [10, 219].
         difficulty: Row of `DIFFICULTIES` that gives the defaults of `receptacles`, `objects` and `max_turns`:
             "small", "real" (the median of the real rooms), "large" (ten times that).
         receptacles: Receptacles of a generated household.
@@ -136,65 +110,80 @@ class ALFWorldEnv(TextEnv):
         feedback: str = FeedbackStyle.ORIGINAL,
         domain_randomization: bool = False,
         difficulty: str = "real",
-        task_types: Sequence[str | int] | None = None,
-        scenes: Sequence[str | int] | None = None,
+        task_types: str | int | Collection[str | int] | None = None,
+        scenes: str | int | Collection[str | int] | None = None,
         receptacles: int | None = None,
         objects: int | None = None,
         distractors: int | None = None,
         hidden: float | None = None,
         openable: float | None = None,
-        rooms: Sequence[str] | None = None,
+        rooms: str | Collection[str] | None = None,
         tasks: TaskSet | str | Path | None = None,
         max_turns: int | None = None,
         render_mode: str | None = None,
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
-        if difficulty not in DIFFICULTIES:
-            known = list(DIFFICULTIES)
-            raise ConfigError(
-                f"difficulty must be one of {known}, got {difficulty!r}.{suggest(difficulty, known)}"
-            )
-        row = DIFFICULTIES[difficulty]
-        knobs = {
+        self.text_format = TextFormat.parse(text)
+        self.backend = given.choice("backend", Backend, backend)
+        self.goals = given.choice("goals", Goals, goals)
+        self.feedback = given.choice("feedback", FeedbackStyle, feedback)
+        if not isinstance(domain_randomization, bool):
+            raise ConfigError(f"domain_randomization must be true or false, got {domain_randomization!r}")
+        self.domain_randomization = domain_randomization
+        level = given.difficulty(difficulty)
+        knobs: dict[str, Any] = {
             "receptacles": receptacles,
             "objects": objects,
             "distractors": distractors,
             "hidden": hidden,
             "openable": openable,
-            "rooms": None if rooms is None else tuple(_choice("rooms", Room, room) for room in rooms),
+            "rooms": None if rooms is None else given.rooms(rooms),
         }
-        given = {key: value for key, value in knobs.items() if value is not None}
-        named = {"data": data, "task_types": task_types, "scenes": scenes, **given}
+        knobs = {name: value for name, value in knobs.items() if value is not None}
+        named = {"data": data, "task_types": task_types, "scenes": scenes, **knobs}
         chosen = resolve_tasks(type(self), tasks, split, named)
+        self._check_combination(generated=chosen is None and data is None)
         if chosen is None:
-            if data is not None and given:
+            if data is not None and knobs:
                 raise ConfigError(
-                    f"{', '.join(given)} describe generated households, but data= names real games; drop one side"
+                    f"{', '.join(knobs)} describe generated households, but data= names real games; drop one side"
                 )
-            types = tuple(_task_type(kind) for kind in task_types or ())
-            sizes = {"receptacles": row.receptacles, "objects": row.objects}
-            spec = HouseholdSpec(task_types=types, **{**sizes, **given})
-            chosen = choose_tasks(data, split, spec, types, tuple(str(scene) for scene in scenes or ()))
+            types = given.task_types(task_types)
+            sizes = {"receptacles": level.receptacles, "objects": level.objects}
+            spec = HouseholdSpec(task_types=types, **{**sizes, **knobs})
+            chosen = choose_tasks(data, split, spec, types, given.scenes(scenes))
         super().__init__(
             chosen,
-            max_turns=row.turns if max_turns is None else max_turns,
+            max_turns=level.turns if max_turns is None else max_turns,
             render_mode=render_mode,
             invalid_action=invalid_action,
             anchor=anchor,
+            max_observation_length=_MAX_OBSERVATION,
         )
-        self.text_format = TextFormat.parse(text)
-        self.backend = _choice("backend", Backend, backend)
-        self.goals = _choice("goals", Goals, goals)
-        self.feedback = _choice("feedback", FeedbackStyle, feedback)
-        self.domain_randomization = domain_randomization
-        if self.backend is Backend.TEXTWORLD and self.feedback is FeedbackStyle.EXPLAIN:
-            raise ConfigError("feedback='explain' is the native engine's; the stock engine has its own texts only")
-        if self.backend is Backend.TEXTWORLD and self.goals is Goals.HUMAN:
-            raise ConfigError("goals='human' is played by the native engine only; use backend='native'")
         self._state: GameState | None = None
         self._stock: StockGame | None = None
+        self._task_sentence = ""
         self._oracle = Oracle()
+
+    def _check_combination(self, *, generated: bool) -> None:
+        """Raise ConfigError for arguments that exclude each other, or for a backend that is not installed."""
+        if self.goals is Goals.HUMAN and generated:
+            raise ConfigError(
+                "goals='human' needs the real data (data=...): generated households have no human goals"
+            )
+        if self.backend is Backend.NATIVE:
+            return
+        if self.feedback is FeedbackStyle.EXPLAIN:
+            raise ConfigError("feedback='explain' is the native engine's; the stock engine has its own texts only")
+        if self.goals is Goals.HUMAN:
+            raise ConfigError("goals='human' is played by the native engine only; use backend='native'")
+        if self.text_format is TextFormat.V03 and generated:
+            raise ConfigError(
+                "the stock engine plays text='0.3' only from files of that format (data=...), whose grammar no "
+                "package ships any more; use text='0.4' or backend='native'"
+            )
+        require_stock()
 
     @property
     def state(self) -> GameState:
@@ -203,39 +192,40 @@ class ALFWorldEnv(TextEnv):
         Raises:
             ResetNeeded: `reset` has not been called.
         """
-        _ = self.task
-        assert self._state is not None
+        if self._state is None:
+            raise ResetNeeded("call reset() first: no game is running")
         return self._state
 
     def _begin(self, task: Task) -> str:
-        game = game_of(task.record)
+        self._state = None  # a reset that fails must not leave the previous game to play on
+        self._close_stock()
+        try:
+            game = game_of(task.record)
+        except DataError as error:
+            raise DataError(f"task {task.id!r}: {error}") from error
         shuffle_seed = int(self.np_random.integers(2**63)) if self.domain_randomization else None
         vocabulary = None if shuffle_seed is None else game.vocabulary(random.Random(shuffle_seed))
         sentence = None
         if self.goals is Goals.HUMAN:
             sentences = human_goals(task.record)
             sentence = sentences[int(self.np_random.integers(len(sentences)))]
-        self._state = GameState(
-            game, self.text_format, feedback=self.feedback, vocabulary=vocabulary, task=sentence
-        )
-        intro = self._state.reset()
-        self._close_stock()
+        state = GameState(game, self.text_format, feedback=self.feedback, vocabulary=vocabulary, task=sentence)
         if self.backend is Backend.TEXTWORLD:
-            record = task.record
-            content = read_game_content(Path(record[FILE_KEY])) if FILE_KEY in record else record
-            self._stock = StockGame(content, self.text_format, shuffle_seed)
-            return self._stock.reset()
-        return intro
+            self._stock = StockGame(game_content(task.record), self.text_format, shuffle_seed)
+        self._oracle = Oracle()
+        self._task_sentence = state.task
+        self._state = state
+        return state.intro() if self._stock is None else self._stock.reset()
 
     def _act(self, action: str) -> Outcome:
-        state = self.state
+        state, stock = self.state, self._stock
         moves = state.moves
         feedback = state.step(action)
         won, accepted = state.won, state.moves > moves
-        if self._stock is not None:
-            moves = self._stock.moves
-            feedback = self._stock.step(action)
-            won, accepted = self._stock.won, self._stock.moves > moves
+        if stock is not None:  # the native game goes along, for anchors and the oracle
+            moves = stock.moves
+            feedback = stock.step(action)
+            won, accepted = stock.won, stock.moves > moves
         return Outcome(feedback, float(won), valid=accepted, success=won, score=float(won))
 
     def _reject(self, reason: str) -> str:
@@ -253,10 +243,12 @@ class ALFWorldEnv(TextEnv):
         return {"alfworld/moves": self.state.moves if self._stock is None else self._stock.moves}
 
     def _goal(self) -> str:
-        return self.state.task
+        return self._task_sentence
 
     def canonical_action(self, text: str) -> str:
         """Map the put and move forms of every version, capitals and full stops to the engine's form."""
+        if self._state is not None and text in self._state.admissible():
+            return text
         return canonical(text, self.text_format)
 
     def oracle_action(self) -> str:
@@ -267,6 +259,8 @@ class ALFWorldEnv(TextEnv):
             AgentGymError: The game cannot be won any more.
         """
         self._require_running()
+        if self.state.won:  # a game that starts won is won by any command
+            return "look"
         command = self._oracle.action(self.state)
         if command is None:
             raise AgentGymError(
@@ -281,12 +275,12 @@ class ALFWorldEnv(TextEnv):
         Raises:
             DataError: The record is no game.
         """
-        if not isinstance(record, dict):
+        if not isinstance(record, Mapping):
             raise DataError(
                 "an ALFWorld task record is the content of a game file (a dict with pddl_problem and grammar or "
                 f"task), got {type(record).__name__}"
             )
-        return Task("custom", game_of(record).task_type.value, "custom", record)
+        return Task("custom", game_of(record).task_type.value, "custom", dict(record))
 
     def render(self) -> str | None:
         """Return what is visible as text ("ansi")."""
@@ -300,73 +294,3 @@ class ALFWorldEnv(TextEnv):
         if self._stock is not None:
             self._stock.close()
             self._stock = None
-
-
-class StockGame:
-    """A game on the stock engine that can be copied: a copy replays its commands.
-
-    Args:
-        content: Content of a game file, or a generated record.
-        text_format: Version of the texts.
-        shuffle_seed: Seed of shuffled names, None for the usual ones.
-    """
-
-    def __init__(self, content: dict[str, Any], text_format: TextFormat, shuffle_seed: int | None) -> None:
-        from agent_gym.envs.alfworld.textworld_backend import TextWorldState  # needs the extra
-
-        shuffle = None if shuffle_seed is None else random.Random(shuffle_seed)
-        self._arguments = (content, text_format, shuffle_seed)
-        self._game = TextWorldState(content, text_format, shuffle=shuffle)
-        self._commands: list[str] = []
-
-    def reset(self) -> str:
-        """Start over; returns the intro."""
-        self._commands = []
-        return self._game.reset()
-
-    def step(self, command: str) -> str:
-        """Carry out a command; returns the feedback."""
-        self._commands.append(command)
-        return self._game.step(command)
-
-    def admissible(self) -> list[str]:
-        """Return the commands that would be accepted now."""
-        return self._game.admissible()
-
-    @property
-    def won(self) -> bool:
-        """Whether the goal holds."""
-        return self._game.won
-
-    @property
-    def moves(self) -> int:
-        """Accepted commands."""
-        return self._game.moves
-
-    def close(self) -> None:
-        """Hand back the engine."""
-        self._game.close()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> StockGame:
-        twin = StockGame(*self._arguments)
-        twin.reset()
-        for command in self._commands:
-            twin.step(command)
-        return twin
-
-
-def _task_type(value: str | int) -> TaskType:
-    """Return the type of a name or of the data set's id (1 to 6)."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if 1 <= value <= len(TaskType):
-            return list(TaskType)[value - 1]
-        raise ConfigError(f"task type ids are 1 to {len(TaskType)}, got {value}")
-    return _choice("task_types", TaskType, value)
-
-
-def _choice(name: str, kind: type[_Kind], value: str) -> _Kind:
-    try:
-        return kind(value)
-    except ValueError:
-        known = [member.value for member in kind]
-        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None

@@ -34,6 +34,9 @@ _LINKS = {"take": " from ", "move": " to ", "put": " in/on ", "slice": " with "}
     ("heat", "cool", "clean"), " with "
 )
 
+_LONGEST = 200
+_SHOWN = 40
+
 
 def explain(state: GameState, command: str) -> str:
     """Say why a command is not admissible.
@@ -45,10 +48,10 @@ def explain(state: GameState, command: str) -> str:
     Returns:
         One or two sentences.
     """
-    verb, _, rest = command.partition(" ")
+    verb, _, rest = _shortened(command).partition(" ")
     known = _verbs(state)
     if verb not in known:
-        return f"No command starts with {verb[:40]!r}; commands start with {', '.join(known)}."
+        return f"No command starts with {verb[:_SHOWN]!r}; commands start with {', '.join(known)}."
     link = _LINKS.get(verb, "")
     if verb == "go":
         if not rest.startswith("to ") or not rest[3:].strip():
@@ -66,6 +69,11 @@ def explain(state: GameState, command: str) -> str:
     if verb == "use":
         return f"You see no {rest!r} here that can be switched on."
     return f"You can examine receptacles here and what you carry; {rest!r} is neither."
+
+
+def _shortened(command: str) -> str:
+    """Cut a command that is longer than any real one; a reason repeats parts of it."""
+    return command if len(command) <= _LONGEST else command[: _LONGEST - 3] + "..."
 
 
 def _verbs(state: GameState) -> list[str]:

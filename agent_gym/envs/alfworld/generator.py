@@ -86,12 +86,14 @@ class HouseholdSpec:
     def __post_init__(self) -> None:
         for name, least in (("receptacles", 3), ("objects", 2), ("distractors", 0)):
             value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ConfigError(f"{name} must be a whole number, got {value!r}")
             if not least <= value <= 1000:
                 raise ConfigError(f"{name} must be from {least} to 1000, got {value}")
         for name in ("openable", "hidden", "shared_locations"):
             share = getattr(self, name)
-            if share is not None and not 0 <= share <= 1:
-                raise ConfigError(f"{name} must be a share from 0 to 1, got {share}")
+            if share is not None and (not isinstance(share, int | float) or not 0 <= share <= 1):
+                raise ConfigError(f"{name} must be a share from 0 to 1, got {share!r}")
         if not self.choices():
             raise ConfigError(
                 f"no room of {[str(r) for r in self.rooms]} has tasks of {[str(t) for t in self.task_types]}"

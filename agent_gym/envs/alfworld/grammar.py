@@ -20,7 +20,7 @@ def canonical(action: str, text_format: TextFormat) -> str:
         action: Text of an action.
         text_format: Format of the game, which decides between "move X to Y" and "put X in/on Y".
     """
-    text = " ".join(action.lower().split()).rstrip(".!").rstrip()
+    text = " ".join(action.lower().split()).rstrip(" .!")
     match = _PUT.fullmatch(text)
     if match is None:
         return text

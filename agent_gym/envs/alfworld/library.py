@@ -18,7 +18,7 @@ from agent_gym.envs.alfworld.goals import TaskType
 from agent_gym.envs.alfworld.index import GameEntry, build_index, read_trajectory
 
 _SHARED_GAMES: Final = 1024
-"""Compiled games kept per process; each takes some 40 kilobytes."""
+"""Compiled games kept per process; each takes some 50 kilobytes."""
 
 
 class GameLibrary:
@@ -129,7 +129,7 @@ class GameLibrary:
         Raises:
             DataError: The file cannot be played; the message names it.
         """
-        return _shared_game(entry.path, entry.stamp)
+        return shared_game(entry.path, entry.stamp)
 
     def human_goals(self, entry: GameEntry) -> tuple[str, ...]:
         """Return the goal sentences that people wrote for a game.
@@ -160,5 +160,14 @@ def human_goals(folder: Path) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=_SHARED_GAMES)
-def _shared_game(path: Path, stamp: tuple[int, int]) -> Game:
+def shared_game(path: Path, stamp: tuple[int, int]) -> Game:
+    """Return the compiled game of a file, one per process.
+
+    Args:
+        path: A game file.
+        stamp: Size in bytes and modification time in nanoseconds of the file; a changed file is read again.
+
+    Raises:
+        DataError: The file cannot be played; the message names it.
+    """
     return load_game(path)

@@ -15,17 +15,21 @@ from typing import Any
 from agent_gym.core.data import resolve_data
 from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.tasks import LazyTaskSet, SeedIds, Task, TaskSet
-from agent_gym.envs.alfworld.game import Game, compile_game, load_game
-from agent_gym.envs.alfworld.gamefile import GameRecord
+from agent_gym.envs.alfworld.game import Game, compile_game
+from agent_gym.envs.alfworld.gamefile import GameRecord, read_game_content
 from agent_gym.envs.alfworld.generator import GeneratedSplit, HouseholdSpec, household_from_seed
 from agent_gym.envs.alfworld.goals import TaskType
-from agent_gym.envs.alfworld.library import GameLibrary
-from agent_gym.envs.alfworld.library import human_goals as _human_goals
+from agent_gym.envs.alfworld.index import TRAJECTORY_FILE
+from agent_gym.envs.alfworld.library import GameLibrary, shared_game
+from agent_gym.envs.alfworld.library import human_goals as read_human_goals
 
 SPLIT_SIZES = {GeneratedSplit.TRAIN: 2**31, GeneratedSplit.VALID: 1_000, GeneratedSplit.TEST: 1_000}
 """Generated households of each split."""
 FILE_KEY = "game_file"
-_CACHED = 512
+_CACHED = 256
+"""Generated households, and games compiled from records, kept per process (36 kilobytes each at the usual size)."""
+_SENTENCES = 4096
+"""Games whose human goals are kept."""
 _EXPECTED = "ALFWorld data: a folder that is or holds json_2.1.1 (alfworld-download fetches it)"
 
 
@@ -35,31 +39,54 @@ def _household(spec: HouseholdSpec, split: GeneratedSplit, seed: int) -> dict[st
 
 
 @lru_cache(maxsize=_CACHED)
-def _compiled_problem(problem: str, task: str) -> Game:
-    return compile_game(GameRecord.from_mapping({"pddl_problem": problem, "task": task}))
+def _compiled(record: GameRecord) -> Game:
+    return compile_game(record)
 
 
-@lru_cache(maxsize=_CACHED)
-def _compiled_file(path: str, size: int, modified: int) -> Game:
-    return load_game(Path(path))
+@lru_cache(maxsize=_SENTENCES)
+def _sentences(folder: Path, modified: int) -> tuple[str, ...]:
+    return read_human_goals(folder)
 
 
-def game_of(record: Mapping[str, Any]) -> Game:
+def game_of(record: Any) -> Game:
     """Return the compiled game of a task record; compiled games are shared within the process.
 
     Raises:
         DataError: The record is no game.
     """
-    if FILE_KEY in record:
-        path = Path(record[FILE_KEY])
-        try:
-            stat = path.stat()
-        except OSError as error:
-            raise DataError(f"the game file {path} of this task cannot be read: {error}") from error
-        return _compiled_file(str(path), stat.st_size, stat.st_mtime_ns)
-    if "grammar" not in record and isinstance(record.get("task"), str) and "pddl_problem" in record:
-        return _compiled_problem(record["pddl_problem"], record["task"])
-    return compile_game(GameRecord.from_mapping(record))
+    path = _file_of(record)
+    if path is None:
+        return _compiled(GameRecord.from_mapping(record))
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise DataError(f"the game file {path} of this task cannot be read: {error.strerror or error}") from error
+    return shared_game(path, (stat.st_size, stat.st_mtime_ns))
+
+
+def game_content(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the content of a task record's game file: the record itself unless it names a file.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    path = _file_of(record)
+    return record if path is None else read_game_content(path)
+
+
+def _file_of(record: Any) -> Path | None:
+    """Return the file that a record names, None for a record that is the game itself."""
+    if not isinstance(record, Mapping):
+        raise DataError(
+            f"an ALFWorld task record is a game file's content or {{{FILE_KEY!r}: path}}, got "
+            f"{type(record).__name__}"
+        )
+    if FILE_KEY not in record:
+        return None
+    path = record[FILE_KEY]
+    if not isinstance(path, str | Path):
+        raise DataError(f"an ALFWorld task record's {FILE_KEY!r} must be a path, got {type(path).__name__}")
+    return Path(path)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +179,12 @@ def human_goals(record: Mapping[str, Any]) -> tuple[str, ...]:
         ConfigError: The task is generated.
         DataError: The file beside the game has none.
     """
-    if FILE_KEY not in record:
+    path = _file_of(record)
+    if path is None:
         raise ConfigError("goals='human' needs the real data (data=...): generated households have no human goals")
-    return _human_goals(Path(record[FILE_KEY]).parent)
+    folder = path.parent
+    try:
+        modified = (folder / TRAJECTORY_FILE).stat().st_mtime_ns
+    except OSError:
+        return read_human_goals(folder)  # which says what is wrong
+    return _sentences(folder, modified)

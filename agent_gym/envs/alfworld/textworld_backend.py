@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -30,6 +31,11 @@ from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat
 
 _LOCK: Final = threading.RLock()
 _CACHED_TEXTS: Final = 8192
+
+_MISSING: Final = (
+    'backend="textworld" needs the stock packages ({}); install them with '
+    'pip install "agent-gym[alfworld]" (takes a C++ compiler and cmake), or use backend="native"'
+)
 
 _LIBRARIES: Final[list[Any]] = []
 """Planner libraries of closed games. Each is a loaded copy of a 34 MB file and cannot be unloaded: its exit
@@ -141,6 +147,68 @@ class TextWorldState:
             yield
 
 
+class StockGame:
+    """A game on the stock engine that can be copied: a copy replays its commands.
+
+    Args:
+        content: Content of a game file, or a generated record.
+        text_format: Version of the texts.
+        shuffle_seed: Seed of shuffled names, None for the usual ones.
+    """
+
+    def __init__(self, content: Mapping[str, Any], text_format: TextFormat, shuffle_seed: int | None) -> None:
+        shuffle = None if shuffle_seed is None else random.Random(shuffle_seed)
+        self._arguments = (content, text_format, shuffle_seed)
+        self._game = TextWorldState(content, text_format, shuffle=shuffle)
+        self._commands: list[str] = []
+
+    def reset(self) -> str:
+        """Start over; returns the intro."""
+        self._commands = []
+        return self._game.reset()
+
+    def step(self, command: str) -> str:
+        """Carry out a command; returns the feedback."""
+        self._commands.append(command)
+        return self._game.step(command)
+
+    def admissible(self) -> list[str]:
+        """Return the commands that would be accepted now."""
+        return self._game.admissible()
+
+    @property
+    def won(self) -> bool:
+        """Whether the goal holds."""
+        return self._game.won
+
+    @property
+    def moves(self) -> int:
+        """Accepted commands."""
+        return self._game.moves
+
+    def close(self) -> None:
+        """Hand back the engine."""
+        self._game.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StockGame:
+        twin = StockGame(*self._arguments)
+        twin.reset()
+        for command in self._commands:
+            twin.step(command)
+        return twin
+
+
+def require_stock() -> None:
+    """Check that the stock packages are there, without importing them (which takes seconds).
+
+    Raises:
+        ConfigError: They are not; the message says how to install them.
+    """
+    missing = [name for name in ("textworld", "alfworld") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(_MISSING.format(f"no package {' and '.join(missing)}"))
+
+
 @cache
 def _stock() -> SimpleNamespace:
     """Import the stock packages, leaving home directory and environment as they were."""
@@ -152,10 +220,7 @@ def _stock() -> SimpleNamespace:
             from textworld import EnvInfos
             from textworld.envs.pddl import pddl, textgen
         except ImportError as error:
-            raise ConfigError(
-                f'backend="textworld" needs the stock packages ({error}); install them with '
-                'pip install "agent-gym[alfworld]" (takes a C++ compiler and cmake), or use backend="native"'
-            ) from error
+            raise ConfigError(_MISSING.format(error)) from error
         finally:
             if before is None:
                 del os.environ["ALFWORLD_DATA"]

@@ -1,0 +1,123 @@
+"""Arguments of the ALFWorld environment: what may be chosen, and reading what users give.
+
+A list may be given as its only item (`task_types=3`, `rooms="kitchen"`), because command lines and
+configuration files make that natural and a text taken for a list of letters would be a riddle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, TypeVar
+
+from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.envs.alfworld.goals import TaskType
+from agent_gym.envs.alfworld.household_data import Room
+
+_Kind = TypeVar("_Kind", bound=StrEnum)
+
+
+class Backend(StrEnum):
+    """Which engine plays."""
+
+    NATIVE = "native"
+    """The engine of this package."""
+    TEXTWORLD = "textworld"
+    """The stock packages (extra `[alfworld]`)."""
+
+
+class Goals(StrEnum):
+    """Where goal sentences come from."""
+
+    TEMPLATE = "template"
+    """The game's own sentence."""
+    HUMAN = "human"
+    """One of the sentences that people wrote for the game."""
+
+
+class Difficulty(NamedTuple):
+    """Defaults of a named difficulty of generated households."""
+
+    receptacles: int
+    objects: int
+    turns: int
+
+
+DIFFICULTIES: Final[Mapping[str, Difficulty]] = {
+    "small": Difficulty(6, 8, 50),
+    "real": Difficulty(22, 40, 50),
+    "large": Difficulty(220, 400, 100),
+}
+
+
+def choice(name: str, kind: type[_Kind], value: Any) -> _Kind:
+    """Return the member of an enumeration that a user named.
+
+    Args:
+        name: The argument's name, for the message.
+        kind: The enumeration.
+        value: What the user gave.
+
+    Raises:
+        ConfigError: There is no such member; the message lists all.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = [member.value for member in kind]
+        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None
+
+
+def difficulty(name: Any) -> Difficulty:
+    """Return the defaults of a named difficulty.
+
+    Raises:
+        ConfigError: There is no such name.
+    """
+    known = list(DIFFICULTIES)
+    if name not in known:
+        raise ConfigError(f"difficulty must be one of {known}, got {name!r}.{suggest(str(name), known)}")
+    return DIFFICULTIES[name]
+
+
+def task_types(given: Any) -> tuple[TaskType, ...]:
+    """Return task types by name or by the data set's id (1 to 6), in the order of the ids, each once.
+
+    Args:
+        given: A name, an id, a collection of them, or None for none.
+
+    Raises:
+        ConfigError: A name or an id is unknown.
+    """
+    asked = {_task_type(value) for value in _several("task_types", given)}
+    return tuple(kind for kind in TaskType if kind in asked)
+
+
+def rooms(given: Any) -> tuple[Room, ...]:
+    """Return kinds of rooms by name, in a fixed order, each once; see `task_types`."""
+    asked = {choice("rooms", Room, value) for value in _several("rooms", given)}
+    return tuple(room for room in Room if room in asked)
+
+
+def scenes(given: Any) -> tuple[str, ...]:
+    """Return floor plans as text: of a number, a text, a collection of them, or None for none."""
+    return tuple(str(value) for value in _several("scenes", given))
+
+
+def _task_type(value: Any) -> TaskType:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+    if isinstance(number, int) and not isinstance(number, bool):
+        if 1 <= number <= len(TaskType):
+            return list(TaskType)[number - 1]
+        raise ConfigError(f"task type ids are 1 to {len(TaskType)}, got {number}")
+    return choice("task_types", TaskType, value)
+
+
+def _several(name: str, given: Any) -> tuple[Any, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str | int | float):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"{name} must be a list, got {type(given).__name__}")
+    return tuple(given)
