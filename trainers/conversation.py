@@ -8,7 +8,7 @@ exactly what was sampled (decoding and encoding them again can give other ids).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from agent_gym.core.errors import ConfigError
@@ -37,16 +37,27 @@ class PromptEncoder:
         self.builder = builder
         self.context = context
         self.max_prompt_tokens = max_prompt_tokens
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._known: dict[Hashable, tuple[int, ...]] = {}
         self._known_tokens = 0
 
     def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Return the ids of a conversation that ends with the opening of the policy's reply."""
-        key = repr(messages)
+        return tuple(self.policy.encode_chat(messages))
+
+    def window(
+        self, info: Mapping[str, Any], history: Sequence[Exchange] = (), shown: int | None = None
+    ) -> tuple[int, ...]:
+        """Return the ids of a window prompt; arguments as for `PromptBuilder.prompt`.
+
+        Rendering is skipped, too, for a prompt that was met before: it is known by what the template reads.
+        """
+        builder = self.builder
+        key: Hashable = builder.template.what_it_reads(builder.values(info, history, shown))
+        if key is None:  # anything may be read, so the prompt is known by its text only
+            key = builder.prompt(info, history, shown).text()
         ids = self._known.get(key)
         if ids is None:
-            ids = tuple(self.policy.encode_chat(messages))
-            self._known[key] = ids
+            ids = self._known[key] = self.encode(builder.prompt(info, history, shown).messages())
             self._known_tokens += len(ids)
             while self._known_tokens > _CACHED_TOKENS and len(self._known) > 1:
                 self._known_tokens -= len(self._known.pop(next(iter(self._known))))
@@ -101,11 +112,11 @@ class Conversation:
         limit = encoder.max_prompt_tokens
         if encoder.context is ContextMode.FULL:
             if not self._ids:
-                self._ids = encoder.encode(encoder.builder.opening(info))
+                self._ids = encoder.window(info)
             return self._ids if len(self._ids) <= limit else None
         shown = min(encoder.builder.history_length, len(self._history))
         while True:
-            ids = encoder.encode(encoder.builder.prompt(info, self._history, shown).messages())
+            ids = encoder.window(info, self._history, shown)
             if len(ids) <= limit:
                 return ids
             if shown == 0:

@@ -189,20 +189,25 @@ def pack(
 
     mask_BT = table((row.mask for row in rows), False, torch.bool)
     segments = (row.segments or tuple(0 if on else NO_SEGMENT for on in row.mask) for row in rows)
-    weights = (row.weights or tuple(float(on) for on in row.mask) for row in rows)
-    weight_BT = table(weights, 0.0, torch.float32)
+    weight_BT = mask_BT.to(torch.float32)
+    if any(row.weights is not None for row in rows):
+        weights = (row.weights or tuple(map(float, row.mask)) for row in rows)
+        weight_BT = torch.where(mask_BT, table(weights, 0.0, torch.float32), 0.0)
+    length_B1 = torch.tensor([[len(row)] for row in rows])
+    place_BT = torch.arange(total)[None] - (total - length_B1 if left else torch.zeros_like(length_B1))
+    real_BT = (place_BT >= 0) & (place_BT < length_B1)
     logp_BT = None
     if all(row.logprobs is not None for row in rows):
         logp_BT = table((row.logprobs or () for row in rows), 0.0, torch.float32)
         logp_BT = torch.where(mask_BT, logp_BT, 0.0)
     return PackedRows(
         input_ids=table((row.ids for row in rows), pad_id, torch.int64),
-        attention_mask=table(((1,) * len(row) for row in rows), 0, torch.int64),
-        position_ids=table((range(len(row)) for row in rows), 0, torch.int64),
+        attention_mask=real_BT.to(torch.int64),
+        position_ids=torch.where(real_BT, place_BT, 0),
         mask=mask_BT,
         segment=table(segments, NO_SEGMENT, torch.int64),
         episode=torch.tensor([row.episode for row in rows], dtype=torch.int64),
-        weight=torch.where(mask_BT, weight_BT, 0.0),
+        weight=weight_BT,
         sampler_logp=logp_BT,
     ).to(device)
 

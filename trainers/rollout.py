@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trainers.samplers.base import Draws
 
 _CONVERSATION = "conversation"
+_SHORT = 16  # tokens up to which a reply is likely to be said again
 
 
 class EpisodeDraws:
@@ -55,6 +56,7 @@ class PolicyAgent:
         self._sampler = sampler
         self._settings = settings
         self._generator = generator
+        self._texts: dict[tuple[int, ...], str] = {}  # many episodes say the same few replies
 
     def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
         """Return one reply an episode; an episode whose prompt does not fit is stopped."""
@@ -89,8 +91,13 @@ class PolicyAgent:
 
     def _text(self, sample: Sample) -> str:
         """Return the reply's text without its end token, which differs between models."""
-        ended = sample.finish_reason is FinishReason.STOP
-        return self._encoder.policy.decode(sample.ids[:-1] if ended else sample.ids)
+        ids = sample.ids[:-1] if sample.finish_reason is FinishReason.STOP else sample.ids
+        text = self._texts.get(ids)
+        if text is None:
+            text = self._encoder.policy.decode(ids)
+            if len(ids) <= _SHORT:
+                self._texts[ids] = text
+        return text
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Add the turn to the episode's conversation."""

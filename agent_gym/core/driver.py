@@ -21,6 +21,8 @@ from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.core.slots import EpisodeStart, Observed
 
+_SHORT = 80  # characters up to which a reply is likely to be said again
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRequest:
@@ -200,6 +202,7 @@ class _Player:
     ) -> None:
         self.face, self.runner, self.agent = face, runner, agent
         self.on_episode, self.policy_version = on_episode, policy_version
+        self._parsed: dict[str, ParsedReply] = {}  # many episodes say the same few replies
 
     def start(
         self, starting: list[tuple[int, EpisodeRequest, int]], free: list[int], result: PlayResult
@@ -233,7 +236,7 @@ class _Player:
             return []
         begin = time.perf_counter()
         replies = self.agent.act(live, self.runner)
-        parsed = [None if reply.stop else self.face.parse(reply.text) for reply in replies]
+        parsed = [None if reply.stop else self._parse(reply.text) for reply in replies]
         actions = {
             episode.slot: _action(reply, parse)
             for episode, reply, parse in zip(live, replies, parsed, strict=True)
@@ -255,6 +258,14 @@ class _Player:
                 continue
             free.append(episode.slot)
         return going_on
+
+    def _parse(self, text: str) -> ParsedReply:
+        if len(text) > _SHORT:
+            return self.face.parse(text)
+        parsed = self._parsed.get(text)
+        if parsed is None:
+            parsed = self._parsed[text] = self.face.parse(text)
+        return parsed
 
     def _record(
         self, episode: LiveEpisode, reply: Reply, parsed: ParsedReply, observed: Observed, seconds: float

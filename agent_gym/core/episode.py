@@ -242,10 +242,10 @@ class EpisodeRecorder:
             anchor=self.current.info["anchor"],
             finish_reason=finish_reason,
             seconds=seconds,
-            prompt_ids=None if prompt_ids is None else tuple(int(i) for i in prompt_ids),
-            reply_ids=None if reply_ids is None else tuple(int(i) for i in reply_ids),
-            logprobs=None if logprobs is None else tuple(float(x) for x in logprobs),
-            entropies=None if entropies is None else tuple(float(x) for x in entropies),
+            prompt_ids=None if prompt_ids is None else tuple(map(int, prompt_ids)),
+            reply_ids=None if reply_ids is None else tuple(map(int, reply_ids)),
+            logprobs=None if logprobs is None else tuple(map(float, logprobs)),
+            entropies=None if entropies is None else tuple(map(float, entropies)),
         )
         self.turns.append(turn)
         self.current = observed

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import jinja2.meta
+from jinja2 import nodes
 
 from agent_gym.core.errors import ConfigError
 
@@ -136,6 +138,23 @@ class PromptTemplate:
             raise ConfigError(f"prompt template {self.name}: {error}") from error
         return Prompt(segments, separator)
 
+    def what_it_reads(self, context: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Return the values of `context` that the template reads: equal ones give equal prompts.
+
+        Returns:
+            Hashable values, or None when the template may read all of `info`.
+        """
+        if "reads" not in self._blocks:
+            self._compiled()
+            self._blocks["reads"] = _reads(self.source)
+        reads: tuple[tuple[str, ...], tuple[str, ...]] | None = self._blocks["reads"]
+        if reads is None:
+            return None
+        names, keys = reads
+        info = context.get("info", {})
+        values = [*[context.get(name) for name in names], *[info.get(key) for key in keys]]
+        return tuple([tuple(value) if isinstance(value, list) else value for value in values])
+
     def _compiled(self) -> jinja2.Template:
         template: jinja2.Template | None = self._blocks.get("template")
         if template is None:
@@ -162,6 +181,22 @@ class PromptTemplate:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
+
+
+def _reads(source: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the variables and the keys of `info` that a template reads; None when the keys cannot be told."""
+    tree = jinja2.Environment().parse(source)
+    keys = set()
+    found: Any = tree.find_all((nodes.Getattr, nodes.Getitem))
+    for node in found:
+        if isinstance(node.node, nodes.Name) and node.node.name == "info":
+            key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
+            if not isinstance(key, str):
+                return None
+            keys.add(key)
+            node.node.name = "goal"  # any variable will do: what is still called `info` then is read as a whole
+    names = jinja2.meta.find_undeclared_variables(tree)
+    return None if "info" in names else (tuple(sorted(names)), tuple(sorted(keys)))
 
 
 def template_for(env: Any, name_or_path: str | Path = "prompt") -> PromptTemplate:
@@ -207,21 +242,25 @@ class PromptBuilder:
             history: All earlier exchanges, oldest first.
             shown: Exchanges to show, when fewer than `history_length` fit.
         """
+        return self.template.render(self.values(info, history, shown))
+
+    def values(
+        self, info: Mapping[str, Any], history: Sequence[Exchange] = (), shown: int | None = None
+    ) -> dict[str, Any]:
+        """Return what `prompt` gives the template to read."""
         keep = self.history_length if shown is None else shown
         recent = list(history[len(history) - keep :]) if keep else []
-        return self.template.render(
-            {
-                "goal": info["goal"],
-                "observation": info["prompt_observation"],
-                "history": recent,
-                "first_shown": len(history) - len(recent) + 1,
-                "turn": info["turn"],
-                "admissible_actions": info["admissible_actions"],
-                "action_templates": info["action_templates"],
-                "thoughts": self.thoughts,
-                "info": info,
-            }
-        )
+        return {
+            "goal": info["goal"],
+            "observation": info["prompt_observation"],
+            "history": recent,
+            "first_shown": len(history) - len(recent) + 1,
+            "turn": info["turn"],
+            "admissible_actions": info["admissible_actions"],
+            "action_templates": info["action_templates"],
+            "thoughts": self.thoughts,
+            "info": info,
+        }
 
     def opening(self, info: Mapping[str, Any]) -> list[Message]:
         """Return the first messages of a full-context conversation."""

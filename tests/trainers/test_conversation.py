@@ -9,13 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError
-from agent_gym.core.prompts import ContextMode
-from tests.trainers.loop import QWEN_LIKE, door_builder, door_encoder, spelled
+from agent_gym.core.prompts import ContextMode, Exchange, PromptBuilder, PromptTemplate
+from tests.toy import COMPACT, PROMPT
+from tests.trainers.loop import QWEN_LIKE, door_encoder, spelled
 from tests.trainers.toys import tiny_policy
-from trainers.conversation import Conversation
+from trainers.conversation import Conversation, PromptEncoder
 from trainers.policy import Policy
 from trainers.tiny import CHAT_TEMPLATE
 
+BY_KEY = """{% block goal %}{{ info.goal }}{% endblock %}
+{% block observation %}{{ info["turn"] }}{{ info["prompt_observation"] }}{% endblock %}
+{% block actions %}{% for name in info["admissible_actions"] %}{{ name }}{% endfor %}{% endblock %}"""
+WHOLE = "{% block observation %}{{ info | items | sort | map('last') | join(' ') }}{% endblock %}"
 UP = "<action>up</action>"
 
 
@@ -167,10 +172,26 @@ def test_a_conversation_that_does_not_fit_is_refused_whole() -> None:
     assert conversation.prompt(info(1)) is None
 
 
-def test_equal_prompts_are_encoded_once() -> None:
-    encoder = door_encoder(tiny_policy(), ContextMode.WINDOW)
-    messages = door_builder().opening(info(0))
-    assert encoder.encode(messages) is encoder.encode([dict(message) for message in messages])
+@pytest.mark.parametrize("source", [PROMPT, COMPACT, BY_KEY, WHOLE])
+def test_equal_prompts_are_encoded_once_and_different_ones_never_taken_for_each_other(source: str) -> None:
+    policy = tiny_policy()
+    encoder = PromptEncoder(policy, PromptBuilder(PromptTemplate(source), 2), ContextMode.WINDOW, 10_000)
+    history = [Exchange("a", "up"), Exchange("b", "down"), Exchange("c", "up")]
+    changed: list[dict[str, Any]] = [
+        {},
+        {"goal": "Another."},
+        {"turn": 1},
+        {"admissible_actions": ("up",)},
+        {"action_templates": ("say {text}",)},
+        {"prompt_observation": "else"},
+    ]
+    for change in changed:
+        for past, shown in ((history[:0], None), (history[:2], None), (history, None), (history, 1), (history, 0)):
+            state = {**info(0), **change}
+            wanted = tuple(policy.encode_chat(encoder.builder.prompt(state, past, shown).messages()))
+            first = encoder.window(state, past, shown)
+            assert first == wanted
+            assert encoder.window(dict(state), list(past), shown) is first
 
 
 def test_a_template_that_hides_earlier_replies_is_refused_in_full_context() -> None:
