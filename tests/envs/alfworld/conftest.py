@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.data import shared_data
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_index_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the indexes of test folders out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENT_GYM_CACHE", str(tmp_path_factory.mktemp("index")))
+        yield
 
 
 @pytest.fixture(scope="session")
