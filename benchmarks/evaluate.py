@@ -44,7 +44,7 @@ class EvalConfig:
     env_id: str
     """Environment id, full or short."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment, without `split` and `max_turns`."""
+    """Arguments of the environment, without `split` and `tasks`."""
     split: str = "test"
     """Split whose tasks are played."""
     episodes: int | None = None
@@ -56,7 +56,7 @@ class EvalConfig:
     task_file: str | None = None
     """Task file (see `agent_gym.core.tasks.save_tasks`) to play instead of a split."""
     max_turns: int | None = None
-    """Turn limit; the environment's own when None."""
+    """Turn limit; that of the options, else the environment's own, when None."""
     parallel: int = 64
     """Most episodes running at once."""
     workers: int = 0
@@ -75,7 +75,7 @@ class EvalConfig:
                 raise ConfigError(f"{name} must be at least {least}, got {value}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"seeds must be different numbers, at least one; got {list(self.seeds)}")
-        for name in ("split", "tasks", "max_turns"):
+        for name in ("split", "tasks"):
             if name in self.options:
                 raise ConfigError(f"the environment option {name!r} has a setting of its own; use that")
         if self.task_ids is not None and self.task_file is not None:
