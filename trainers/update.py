@@ -39,14 +39,12 @@ class ScoredRow:
         advantage: Advantage of each token's turn, float32 [T].
         old: Log-probabilities under pi_old, float32 [T]; None when the first forward gives them.
         reference: Log-probabilities under the reference, float32 [T]; None without a KL term.
-        entropy: Token entropies under pi_old in nats, float32 [T]; None as for `old`.
     """
 
     row: TokenRow
     advantage: torch.Tensor
     old: torch.Tensor | None = None
     reference: torch.Tensor | None = None
-    entropy: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +148,11 @@ class Updater:
         needs_forward = with_old or self.reference is not None
         for indices in plan_microbatches([len(row) for row in rows], self.settings.max_tokens_per_microbatch):
             chosen = [rows[index] for index in indices]
-            old = entropy = reference = None
+            old = reference = None
             if needs_forward:
                 packed = pack(chosen, self.policy.pad_id, device=self.policy.device)
                 if with_old:
-                    stats = self.policy.token_stats(packed, self.temperature, entropy=True)
-                    old, entropy = stats.logp.cpu(), stats.entropy
-                    assert entropy is not None
-                    entropy = entropy.cpu()
+                    old = self.policy.token_stats(packed, self.temperature, entropy=False).logp.cpu()
                 if self.reference is not None:
                     reference = self.reference.token_stats(packed, self.temperature, entropy=False).logp.cpu()
             for place, (index, row) in enumerate(zip(indices, chosen, strict=True)):
@@ -169,7 +164,6 @@ class Updater:
                     spread,
                     None if old is None else old[place, :width],
                     None if reference is None else reference[place, :width],
-                    None if entropy is None else entropy[place, :width],
                 )
         return [row for row in scored if row is not None]
 
@@ -199,6 +193,9 @@ class Updater:
     ) -> EpisodeSums | None:
         if self.algorithm.importance_level is not ImportanceLevel.TRAJECTORY or len(parts) == 1:
             return None
+        if any(item.old is None for part in parts for item in part):  # the policy is still pi_old
+            episode = torch.cat([item.episode for item in packed]).unique().to(self.policy.device)
+            return EpisodeSums(episode, torch.zeros(len(episode), device=episode.device), torch.ones_like(episode))
         with torch.no_grad():
             return merge_episode_sums(
                 episode_sums(self._tokens(part, item, graph=False))
