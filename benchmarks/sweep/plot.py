@@ -47,6 +47,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     for axis in axes[1]:
         axis.set_xlabel("iteration")
     handles, labels = axes[0][0].get_legend_handles_labels()
+    axes[1][0].xaxis.get_major_locator().set_params(integer=True)
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 7) or 1, fontsize=9)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
