@@ -89,6 +89,7 @@ class GroupCollector:
                     tuple(episode.success for episode in group),
                 )
                 for number, group in enumerate(groups)
+                if group  # one in which every episode was lost fills no place
             ]
             sampled += groups
             plan = plan.add(outcomes)

@@ -1,0 +1,206 @@
+"""Whole runs at toy size: what is logged and kept, what is trained on, and that every algorithm runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_gym.core.episode import Episode, read_episodes
+from agent_gym.core.errors import ConfigError
+from agent_gym.envs.sokoban.env import SokobanEnv
+from agent_gym.envs.sokoban.level import Level
+from tests.trainers.runs import metrics, new_run, small_config, summary, train
+from trainers.algorithms import ALGORITHMS
+from trainers.metrics import METRICS
+from trainers.policy import Policy
+from trainers.run_folder import RunFolder
+from trainers.samplers.base import SamplingSettings
+from trainers.samplers.hf import HFSampler
+from trainers.tracking import TENSORBOARD_FOLDER
+from trainers.trainer import SilentReporter, Trainer, _outside_pool
+
+EVALUATION = ("test/", "pool/")
+
+
+@pytest.fixture(scope="module")
+def pool_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run from its cold start on, on a pool, with evaluations on the way."""
+    folder = new_run(
+        tmp_path_factory.mktemp("pool") / "run",
+        "env.pool_size=5",
+        "evaluation.pool=true",
+        "evaluation.every=2",
+        "run.episodes_groups=50",
+        cold=False,
+    )
+    train(folder)
+    return folder
+
+
+def episodes(folder: RunFolder, pattern: str) -> list[Episode]:
+    return [episode for path in sorted(folder.episodes.glob(pattern)) for episode in read_episodes(path)]
+
+
+def layouts(found: list[Episode]) -> set[Any]:
+    keys = set()
+    for split, task in {(episode.split, episode.task_id) for episode in found}:
+        env = SokobanEnv(split=split, max_moves=5)
+        keys.add(Level.from_xsb(env.tasks.get(task).record).layout_key)
+    return keys
+
+
+def test_every_iteration_is_logged_and_every_metric_explained(pool_run: RunFolder) -> None:
+    rows = metrics(pool_run.path)
+    assert [row["iteration"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        for name in row:
+            assert name == "iteration" or name in METRICS or name.startswith(EVALUATION), name
+    assert [row["iteration"] for row in rows if "test/success" in row] == [1]  # the last one is in the summary
+    assert {"loss/total", "policy/entropy", "policy/sampler_gap", "optim/skipped_steps"} <= set(rows[0])
+
+
+def test_tensorboard_reads_the_run(pool_run: RunFolder) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(pool_run.path / TENSORBOARD_FOLDER))
+    events.Reload()
+    curve = events.Scalars("rollout/success")
+    assert [point.step for point in curve] == [0, 1, 2, 3]
+    assert [point.value for point in curve] == pytest.approx(
+        [row["rollout/success"] for row in metrics(pool_run.path)]
+    )
+    assert "test/success" in events.Tags()["scalars"]
+    assert events.Tags()["tensors"] == ["metrics/text_summary"]
+
+
+def test_a_pool_is_trained_on_and_never_cloned_on(pool_run: RunFolder) -> None:
+    pool = {f"gen/6x6-1-m5/train/{number}" for number in range(5)}
+    trained = {episode.task_id for episode in episodes(pool_run, "iteration-*.jsonl")}
+    assert trained == pool
+    assert {episode.task_id for episode in episodes(pool_run, "pool-*.jsonl")} == pool
+    config = pool_run.config()
+    tasks = SokobanEnv(split="train", max_moves=5).tasks
+    cloned = set(_outside_pool(tasks, config).ids)
+    assert len(cloned) >= config.cloning.episodes
+    assert not cloned & pool
+
+
+def test_a_pool_that_takes_every_task_is_refused(tmp_path: Path) -> None:
+    rooms = [f"{'#' * (n + 6)}\n#@$.{' ' * n} #\n{'#' * (n + 6)}" for n in range(30)]
+    folder = new_run(
+        tmp_path / "run", "env.pool_size=100", f"env.options={json.dumps({'levels': rooms})}", cold=False
+    )
+    with pytest.raises(ConfigError, match=r"pool_size=100 takes all \d\d tasks"):
+        train(folder)
+
+
+def test_evaluation_shares_no_layout_with_training(pool_run: RunFolder) -> None:
+    tested = episodes(pool_run, "test-*.jsonl")
+    trained = episodes(pool_run, "iteration-*.jsonl")
+    assert {episode.split for episode in tested} == {"test"}
+    assert {episode.split for episode in trained} == {"train"}
+    assert not layouts(tested) & layouts(trained)
+
+
+def test_both_evaluations_play_the_same_tasks_and_say_which(pool_run: RunFolder) -> None:
+    found = summary(pool_run.path)
+    for name in ("test", "pool"):
+        before, after = found["before"][name], found["after"][name]
+        assert before["tasks_digest"] == after["tasks_digest"]
+        assert before["split"] == after["split"] == ("test" if name == "test" else "train")
+        assert before["n_ok"] + before["n_error"] >= 4
+    pairs = [
+        [(e.task_id, e.seed) for e in episodes(pool_run, f"test-{when}.jsonl")] for when in ("before", "after")
+    ]
+    assert pairs[0] == pairs[1]
+    assert len({seed for _, seed in pairs[0]}) == len(pairs[0])
+
+
+def test_training_starts_behind_the_tasks_that_were_cloned(tmp_path: Path) -> None:
+    folder = new_run(tmp_path / "run", "iterations=1")
+    train(folder)
+    numbers = [int(e.task_id.rpartition("/")[2]) for e in episodes(folder, "iteration-*.jsonl")]
+    assert min(numbers) == small_config().cloning.episodes
+
+
+def test_the_sampler_has_the_new_weights_after_every_update(tmp_path: Path) -> None:
+    seen: list[tuple[str, str, tuple[int, ...]]] = []
+
+    class Watching(Trainer):
+        def _iterate(self, iteration: int, collector: Any, updater: Any, sampler: HFSampler, *rest: Any) -> bool:
+            stopping = super()._iterate(iteration, collector, updater, sampler, *rest)
+            greedy = SamplingSettings(max_reply_tokens=6, greedy=True)
+            policy: Policy = updater.policy
+            (sample,) = sampler.generate([policy.encode_chat([{"role": "user", "content": "# _"}])], greedy)
+            seen.append((policy.checksum(), sampler.checksum(), sample.ids))
+            return stopping
+
+    Watching(new_run(tmp_path / "run", "optim.learning_rate=0.1"), SilentReporter()).run()
+    assert all(trained == sampled for trained, sampled, _ in seen)
+    assert len({trained for trained, _, _ in seen}) == len(seen)
+    assert len({ids for _, _, ids in seen}) > 1
+
+
+def test_a_learning_rate_of_0_keeps_the_weights_the_kl_and_the_gap(tmp_path: Path) -> None:
+    folder = new_run(tmp_path / "run", "optim.learning_rate=0", "optim.weight_decay=0")
+    before = Policy.load(folder.reference, device="cpu").checksum()
+    assert train(folder)["checksum"] == before
+    for row in metrics(folder.path):
+        assert row["policy/kl_reference"] == pytest.approx(0.0, abs=1e-9)
+        assert row["policy/sampler_gap"] < 1e-5
+        assert row["policy/drift"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_steps_with_a_broken_gradient_are_counted_and_their_losses_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import trainers.trainer
+
+    honest = trainers.trainer.compute_advantages
+
+    def poisoned(table: Any, algorithm: Any) -> Any:
+        found = honest(table, algorithm)
+        found.total[:] = float("inf")
+        return found
+
+    folder = new_run(tmp_path / "run", "iterations=1")
+    monkeypatch.setattr(trainers.trainer, "compute_advantages", poisoned)
+    train(folder)
+    (row,) = metrics(folder.path)
+    assert row["optim/skipped_steps"] == 1
+    assert not [name for name in row if name.startswith("loss/")]
+    assert row["rollout/episodes"] > 0
+
+
+def test_contexts_that_never_fit_give_iterations_without_updates(tmp_path: Path) -> None:
+    folder = new_run(tmp_path / "run", "iterations=2", "rollout.max_context_tokens=10")
+    before = Policy.load(folder.reference, device="cpu").checksum()
+    assert train(folder)["checksum"] == before
+    assert [row["rollout/context_overflow"] for row in metrics(folder.path)] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("context", ["window", "full"])
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_algorithm_trains_in_both_contexts(name: str, context: str, tmp_path: Path) -> None:
+    folder = new_run(
+        tmp_path / "run",
+        f"algorithm={name}",
+        f"env.context={context}",
+        "iterations=2",
+        "rollout.max_context_tokens=400",
+        "optim.minibatch_rows=20",
+        "evaluation.episodes=1",
+        "run.checkpoint_every=5",
+        "rollout.groups=2",
+    )
+    before = Policy.load(folder.reference, device="cpu").checksum()
+    assert train(folder)["checksum"] != before
+    rows = metrics(folder.path)
+    assert [row["optim/skipped_steps"] for row in rows] == [0, 0]
+    assert all(row["optim/steps"] >= 1 and row["loss/total"] is not None for row in rows)
+    assert all(row["policy/sampler_gap"] < 1e-4 for row in rows)
+    config = RunFolder.open(folder.path).config()
+    assert (config.algorithm_name, config.algorithm) == (name, ALGORITHMS[name])
