@@ -17,8 +17,9 @@ from rich.table import Table
 
 from agent_gym._version import __version__
 from agent_gym.core.errors import AgentGymError, ConfigError, suggest
+from benchmarks.throughput.alfworld_report import ALFWORLD_MISSING, alfworld_table, compare_alfworld
 
-SUITES = ("sokoban",)
+SUITES = ("sokoban", "alfworld")
 _HERE = Path(__file__).parent
 _MISSING = (
     "gym-sokoban is not installed for {python}. To measure it: python -m venv upstream && "
@@ -26,7 +27,9 @@ _MISSING = (
 )
 
 
-def run_suite(name: str, upstream: Path | None, seconds: float, repeats: int, output: Path | None) -> None:
+def run_suite(
+    name: str, upstream: Path | None, seconds: float, repeats: int, output: Path | None, data: Path | None = None
+) -> None:
     """Measure both sides, print the table and write the figures.
 
     Args:
@@ -35,23 +38,32 @@ def run_suite(name: str, upstream: Path | None, seconds: float, repeats: int, ou
         seconds: CPU seconds per measurement.
         repeats: Measurements of which the median counts.
         output: JSON file to write, or None.
+        data: Folder of the real games (ALFWorld); None plays generated ones.
 
     Raises:
-        ConfigError: There is no such suite or interpreter.
+        ConfigError: There is no such suite or interpreter, or the suite reads no data.
         AgentGymError: A measurement failed.
     """
     if name not in SUITES:
         raise ConfigError(f"no throughput suite {name!r}.{suggest(name, SUITES)} Suites: {', '.join(SUITES)}")
     if upstream is not None and not upstream.is_file():
         raise ConfigError(f"--upstream names a Python interpreter; there is no file {upstream}")
+    if data is not None and name != "alfworld":
+        raise ConfigError(f"--data names the games of the alfworld suite; the suite {name!r} reads none")
     console = Console()
     with Console(stderr=True).status("Measuring"):
-        figures = measure_sokoban(upstream, seconds, repeats)
-    console.print(sokoban_table(figures))
+        if name == "alfworld":
+            figures = measure_alfworld(upstream, seconds, repeats, data)
+            table, agree = alfworld_table(figures), figures.get("texts_agree", True)
+        else:
+            figures = measure_sokoban(upstream, seconds, repeats)
+            table = sokoban_table(figures)
+            agree = all(row.get("returns_agree", True) for row in figures["rooms"].values())
+    console.print(table)
     if figures["upstream_missing"]:
         console.print(figures["upstream_missing"], highlight=False, markup=False, soft_wrap=True)
-    elif not all(row["returns_agree"] for row in figures["rooms"].values()):
-        raise AgentGymError("the two sides played the same rooms and actions to different returns")
+    elif not agree:
+        raise AgentGymError("the two sides played the same games and actions to different ends")
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
@@ -80,6 +92,31 @@ def measure_sokoban(upstream: Path | None, seconds: float, repeats: int) -> dict
         "cpu_seconds_per_measurement": seconds,
         "repeats": repeats,
         "rooms": rooms,
+    }
+
+
+def measure_alfworld(upstream: Path | None, seconds: float, repeats: int, data: Path | None) -> dict[str, Any]:
+    """Return the figures of ALFWorld, ours and the stock engine's."""
+    from benchmarks.throughput.alfworld import make_job
+
+    job = make_job(seconds, repeats, data)
+    ours = _child([sys.executable, "-m", "benchmarks.throughput.alfworld"], job)
+    interpreter = sys.executable if upstream is None else str(upstream)
+    theirs = _child([interpreter, str(_HERE / "upstream_alfworld.py")], job)
+    missing = theirs.get("missing")
+    return {
+        "suite": "alfworld",
+        "package_version": __version__,
+        "python": platform.python_version(),
+        "upstream_missing": ALFWORLD_MISSING.format(python=Path(interpreter).name) if missing else "",
+        "upstream_python": theirs.get("python"),
+        "source": "generated" if data is None else "real",
+        "games": [row["task_id"] for row in job["games"]],
+        "crowd": job["crowd"],
+        "index_games": job["index_games"],
+        "cpu_seconds_per_measurement": seconds,
+        "repeats": repeats,
+        **compare_alfworld(ours, None if missing else theirs),
     }
 
 
