@@ -253,9 +253,9 @@ class TestTasks:
         assert (reward, terminated, info["success"]) == (1.0, True, True)
 
 
-def test_the_oracle_wins_real_games_through_admissible_commands(real_data: Path) -> None:
+def test_the_oracle_wins_a_hundred_real_games_through_admissible_commands(real_data: Path) -> None:
     env = ALFWorldEnv(data=real_data, split="valid_seen")
-    for task_id in env.tasks.ids[::2]:
+    for task_id in env.tasks.ids[:100]:
         _, info = env.reset(options={"task_id": task_id})
         while not info["stop_reason"]:
             action = env.oracle_action()
