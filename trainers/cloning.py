@@ -11,78 +11,18 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import groupby
 
 import torch
 
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.errors import DataError
+from trainers.cloning_settings import CloningSettings, Schedule
 from trainers.packing import TokenRow, pack, plan_microbatches
 from trainers.policy import Policy
 
+__all__ = ["CloningResult", "CloningSettings", "CloningStep", "Schedule", "clone", "reply_weights", "weigh"]
+
 _TAGGED = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
-
-
-class Schedule(StrEnum):
-    """How the learning rate goes on after the warm-up."""
-
-    COSINE = "cosine"
-    """Half a cosine down to 0."""
-    LINEAR = "linear"
-    """A straight line down to 0."""
-    CONSTANT = "constant"
-    """Stays."""
-
-
-@dataclass(frozen=True, slots=True)
-class CloningSettings:
-    """How an expert is imitated; the defaults are those published for models of several billion weights."""
-
-    epochs: int = 1
-    """Passes over the rows."""
-    batch_size: int = 16
-    """Rows per optimiser step."""
-    learning_rate: float = 1e-5
-    """Peak learning rate; about 2e-3 for a tiny policy."""
-    warmup: float = 0.1
-    """Share of all steps in which the rate rises linearly from 0."""
-    schedule: Schedule = Schedule.COSINE
-    """Course of the rate after the warm-up."""
-    format_weight: float = 0.3
-    """Loss weight of markup and end tokens; tokens between a pair of tags weigh 1. Markup is the same in
-    every reply, so that at weight 1 it drowns the few tokens that decide."""
-    weight_decay: float = 0.0
-    """Decoupled weight decay."""
-    max_grad_norm: float = 1.0
-    """Gradients are clipped to this norm."""
-    max_tokens_per_microbatch: int = 16384
-    """Padded tokens of one forward and backward pass; bounds memory, changes no result."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "max_tokens_per_microbatch"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("learning_rate", "format_weight", "weight_decay"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise ConfigError(f"{name} must be 0 or more, got {getattr(self, name)}")
-        if not 0.0 <= self.warmup <= 1.0:
-            raise ConfigError(f"warmup is a share of all steps in [0, 1], got {self.warmup}")
-        if not self.max_grad_norm > 0.0:
-            raise ConfigError(f"max_grad_norm must be positive, got {self.max_grad_norm}")
-
-    def rate(self, step: int, total: int) -> float:
-        """Return the learning rate of 0-based `step` out of `total`."""
-        rising = math.ceil(self.warmup * total)
-        if step < rising:
-            return self.learning_rate * (step + 1) / rising
-        done = (step - rising) / max(1, total - rising)
-        match self.schedule:
-            case Schedule.COSINE:
-                return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
-            case Schedule.LINEAR:
-                return self.learning_rate * (1.0 - done)
-            case Schedule.CONSTANT:
-                return self.learning_rate
 
 
 @dataclass(frozen=True, slots=True)

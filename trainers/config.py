@@ -25,7 +25,7 @@ from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
 from trainers.algorithms import AdvantageKind, AlgorithmConfig, get_algorithm
-from trainers.cloning import CloningSettings
+from trainers.cloning_settings import CloningSettings
 
 PRESETS = Path(__file__).parent / "presets"
 TINY = "tiny"

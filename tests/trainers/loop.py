@@ -67,7 +67,7 @@ class ScriptedSampler:
         self,
         prompts: Sequence[Sequence[int]],
         settings: SamplingSettings,
-        generator: torch.Generator | None = None,
+        generator: torch.Generator | Sequence[torch.Generator] | None = None,
     ) -> list[Sample]:
         samples = []
         for prompt in prompts:

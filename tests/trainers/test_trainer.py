@@ -13,6 +13,7 @@ from agent_gym.core.errors import ConfigError
 from agent_gym.envs.sokoban.env import SokobanEnv
 from agent_gym.envs.sokoban.level import Level
 from tests.trainers.runs import metrics, new_run, small_config, summary, train
+from trainers.advantages import compute_advantages
 from trainers.algorithms import ALGORITHMS
 from trainers.metrics import METRICS
 from trainers.policy import Policy
@@ -159,7 +160,7 @@ def test_steps_with_a_broken_gradient_are_counted_and_their_losses_left_out(
 ) -> None:
     import trainers.trainer
 
-    honest = trainers.trainer.compute_advantages
+    honest = compute_advantages
 
     def poisoned(table: Any, algorithm: Any) -> Any:
         found = honest(table, algorithm)

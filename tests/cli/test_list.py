@@ -1,0 +1,35 @@
+"""`agent-gym list`."""
+
+from __future__ import annotations
+
+import json
+
+from agent_gym import known_ids
+from tests.cli.command import agent_gym
+
+
+def test_every_id_is_listed_with_what_it_is_and_its_turn_limit() -> None:
+    done = agent_gym("list")
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()[1:]}
+    assert sorted(lines) == known_ids()
+    assert "6x6" in lines["agent_gym/Sokoban-6x6-1-v0"]
+    assert lines["agent_gym/Boxoban-v0"].rstrip().endswith("200")
+
+
+def test_the_list_is_there_for_programs_too() -> None:
+    rows = json.loads(agent_gym("list", "--json").stdout)
+    assert [row["id"] for row in rows] == known_ids()
+    assert all(set(row) == {"id", "what", "max_turns"} and row["what"] and row["max_turns"] > 0 for row in rows)
+
+
+def test_an_unknown_command_is_refused_with_status_2() -> None:
+    done = agent_gym("lst")
+    assert done.returncode == 2
+    assert "lst" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_arguments_show_the_help() -> None:
+    done = agent_gym()
+    assert "agent-gym list" in done.stdout + done.stderr

@@ -1,0 +1,116 @@
+"""`agent-gym train` at the terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_gym.cli.main import main
+from tests.cli.command import ROOT, agent_gym, assert_one_line_error, environment
+from tests.trainers.runs import SMALL
+from trainers.algorithms import ALGORITHMS
+from trainers.config import preset_names, resolve_config
+
+WITHOUT_TORCH = """
+import sys
+sys.argv = ["agent-gym", *{arguments!r}]
+from agent_gym.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+heavy = sorted(set(sys.modules) & {{"torch", "transformers", "peft"}})
+print("HEAVY", heavy)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["train", "--preset", "quickstart", "--show"]]
+)
+def test_help_and_show_answer_without_importing_torch(arguments: list[str]) -> None:
+    code = WITHOUT_TORCH.format(arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout.rstrip().endswith("HEAVY []"), done.stdout[-300:] + done.stderr[-2000:]
+
+
+def test_the_help_explains_itself_by_examples() -> None:
+    text = agent_gym("train", "--help").stdout
+    for part in ("agent-gym train --preset quickstart", "--resume", "--show", "Ctrl-C"):
+        assert part in text
+
+
+def test_show_prints_the_resolved_settings_and_makes_nothing(tmp_path: Path) -> None:
+    done = agent_gym(
+        *("train", "--preset", "quickstart", "--algorithm", "grpo", "--seed", "3"),
+        *("optim.learning_rate=1e-4", "--show"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    config = resolve_config(json.loads(done.stdout))
+    assert (config.seed, config.algorithm_name, config.optim.learning_rate) == (3, "grpo", 1e-4)
+    assert config.algorithm == ALGORITHMS["grpo"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_list_names_every_preset_and_algorithm() -> None:
+    text = agent_gym("train", "--list").stdout
+    for name in (*preset_names(), *ALGORITHMS):
+        assert name in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--preset", "quickstrat"], ["quickstrat", "Did you mean 'quickstart'"]),
+        (["--preset", "quickstart", "rollout.group=3"], ["rollout.group", "groups"]),
+        (["--preset", "quickstart", "--algorithm", "sampoo"], ["sampoo", "sampo"]),
+        (["--preset", "quickstart", "--config", "a.toml"], ["not both"]),
+        ([], ["--preset or --config", "--list"]),
+        (["--config", "missing.toml"], ["missing.toml"]),
+        (["--resume", "nowhere"], ["nowhere", "not a run folder"]),
+        (["--resume", "runs/a", "--preset", "quickstart"], ["--resume", "--preset"]),
+        (["--resume", "runs/a", "--seed", "1"], ["seed=1"]),
+        (["--resume", "runs/a", "iterations=3"], ["iterations=3"]),
+        (["--preset", "quickstart", "--env", "Sokobann-v0"], ["Sokobann-v0", "Sokoban-v0"]),
+        (["--preset", "quickstart", "env.options.sice=3"], ["'sice'", "'size'"]),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    arguments: list[str],
+    parts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["agent-gym", "train", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    shown = capsys.readouterr().err
+    assert_one_line_error(subprocess.CompletedProcess(arguments, end.value.code, "", shown), *parts)  # type: ignore[arg-type]
+
+
+def test_an_existing_run_folder_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("kept")
+    done = agent_gym("train", "--preset", "quickstart", "--output", "run", cwd=tmp_path)
+    assert_one_line_error(done, "run", "not empty", "--resume", "--output")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_before_it_began_does_not_block_its_folder(tmp_path: Path) -> None:
+    settings = tmp_path / "small.json"
+    settings.write_text(json.dumps({**SMALL, "iterations": 0}))
+    command = ("train", "--config", str(settings), "--output", str(tmp_path / "run"))
+    assert_one_line_error(agent_gym(*command, "--env", "Sokobann-v0"), "Sokobann-v0")
+    done = agent_gym(*command)
+    assert done.returncode == 0, done.stderr
+    assert "Run folder" in done.stderr
+    assert_one_line_error(agent_gym(*command), "not empty")
