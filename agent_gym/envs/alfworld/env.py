@@ -212,10 +212,11 @@ class ALFWorldEnv(TextEnv):
         state = GameState(game, self.text_format, feedback=self.feedback, vocabulary=vocabulary, task=sentence)
         if self.backend is Backend.TEXTWORLD:
             self._stock = StockGame(game_content(task.record), self.text_format, shuffle_seed)
+        intro = state.intro() if self._stock is None else self._stock.reset()
         self._oracle = Oracle()
         self._task_sentence = state.task
         self._state = state
-        return state.intro() if self._stock is None else self._stock.reset()
+        return intro
 
     def _act(self, action: str) -> Outcome:
         state, stock = self.state, self._stock

@@ -167,7 +167,7 @@ def choose_tasks(
         if scenes:
             raise ConfigError("scenes= selects floor plans of the real data; give data= too")
         return GeneratedHouseholds(spec, split)
-    library = _library(resolve_data(data, _EXPECTED))
+    library = _library(resolve_data(data, _EXPECTED).absolute())
     entries = library.select(split, task_types=task_types or None, scenes=scenes or None)
     return LazyTaskSet(tuple(entry.task_id for entry in entries), _GameLoader(library, split), split=split)
 

@@ -207,6 +207,17 @@ class TestTasks:
         _, info = env.reset(options={"task_id": task_id})
         assert (info["task_id"], info["task_type"]) == (task_id, task_id.split("/")[1].partition("-")[0])
 
+    def test_relative_data_names_are_looked_up_where_the_variable_says(
+        self, real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        usual = ALFWorldEnv().reset(seed=1)
+        monkeypatch.setenv("AGENT_GYM_DATA", str(real_data))
+        monkeypatch.chdir(tmp_path)
+        env = ALFWorldEnv(data="json_2.1.1", split="valid_seen")
+        assert len(env.tasks) == 140
+        assert Path(env.tasks[0].record["game_file"]).is_absolute()
+        assert ALFWorldEnv().reset(seed=1) == usual, "the variable changes no environment's meaning"
+
     def test_a_game_files_content_is_a_task_of_its_own(self, real_data: Path, real_files: list[Path]) -> None:
         env = ALFWorldEnv()
         file = next(path for path in real_files if "valid_seen" in path.parts)
