@@ -1,0 +1,68 @@
+"""The cold start: successful oracle episodes only, prompts as the policy will see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_gym.core.driver import EpisodeRequest
+from agent_gym.core.errors import DataError
+from agent_gym.core.prompts import ContextMode
+from tests.trainers.loop import door_builder, door_encoder, door_stage
+from tests.trainers.toys import tiny_policy
+from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
+
+REQUESTS = [EpisodeRequest(f"door/{number}", number) for number in range(12)]
+
+
+def experts(max_turns: int = 12) -> list[ExpertEpisode]:
+    stage = door_stage(5, max_turns=max_turns)
+    with stage.runner:
+        return play_expert(stage.face, stage.runner, REQUESTS, 0.9)
+
+
+def test_only_episodes_that_score_enough_are_kept() -> None:
+    every, some = experts(), experts(max_turns=3)
+    assert len(every) == len(REQUESTS)
+    assert 0 < len(some) < len(REQUESTS)
+    assert all(expert.episode.success for expert in some)
+
+
+def test_an_expert_that_never_succeeds_is_an_error() -> None:
+    stage = door_stage(5)
+    with stage.runner, pytest.raises(DataError, match="none of the 12 oracle episodes"):
+        play_expert(stage.face, stage.runner, REQUESTS, 1.0)
+
+
+@pytest.mark.parametrize("context", list(ContextMode))
+def test_rows_hold_the_reply_with_the_tokenizers_end_token(context: ContextMode) -> None:
+    policy = tiny_policy()
+    policy.eos_ids = policy.eos_ids | {0}  # a second end token, with a smaller id
+    found = experts()
+    rows = expert_rows(found, door_encoder(policy, context), policy)
+    turns = [turn for expert in found for turn in expert.turns]
+    assert len(rows) == len(turns)
+    for row, turn in zip(rows, turns, strict=True):
+        reply = tuple(token for token, on in zip(row.ids, row.mask, strict=True) if on)
+        assert reply == (*policy.encode(turn.reply), policy.end_id)
+        assert row.ids[-len(reply) :] == reply
+
+
+def test_window_rows_show_the_history_that_a_policy_would_have_seen() -> None:
+    policy = tiny_policy()
+    found = next(expert for expert in experts() if len(expert.turns) >= 3)
+    rows = expert_rows([found], door_encoder(policy, ContextMode.WINDOW), policy)
+    text = policy.decode(rows[2].ids)
+    assert f"did {found.turns[0].action}" in text
+    assert f"did {found.turns[1].action}" in text
+
+
+def test_prompts_that_do_not_fit_are_left_out_as_in_a_rollout() -> None:
+    policy = tiny_policy()
+    assert expert_rows(experts(), door_encoder(policy, ContextMode.WINDOW, limit=5), policy) == []
+
+
+def test_the_corpus_holds_every_prompt_and_reply() -> None:
+    found = experts()
+    texts = corpus(found, door_builder())
+    assert len(texts) == 2 * sum(len(expert.turns) for expert in found)
+    assert found[0].turns[0].reply in texts
