@@ -43,7 +43,8 @@ def test_every_figure_is_a_positive_number_and_the_digest_repeats(job):
     assert figures["index_seconds"] is None
 
 
-def test_a_data_folder_is_indexed_at_the_size_asked_for(tmp_path):
+def test_a_data_folder_is_indexed_at_the_size_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENT_GYM_CACHE", str(tmp_path / "cache"))
     grammar = 'template :: "move {o} to {r}"\n"task": [{"rhs": "Your task is to: x"}]'
     for seed in range(3):
         record = household_from_seed(TINY, GeneratedSplit.TRAIN, seed)
