@@ -76,9 +76,15 @@ def build_batch(groups: Sequence[Sequence[Episode]], context: ContextMode, forma
             elif context is ContextMode.WINDOW:
                 rows += [_turn_row(turn, first + n, episode_id) for n, turn in enumerate(episode.turns)]
             episode_id += 1
-    integers = {name: np.array(columns[name], dtype=np.int64) for name in ("group", "episode", "turn", "n_tokens")}
-    floats = {name: np.array(columns[name], dtype=np.float64) for name in ("reward", "penalty")}
-    table = RowTable(**integers, **floats, anchor=tuple(anchors))
+    table = RowTable(
+        group=np.array(columns["group"], dtype=np.int64),
+        episode=np.array(columns["episode"], dtype=np.int64),
+        turn=np.array(columns["turn"], dtype=np.int64),
+        reward=np.array(columns["reward"], dtype=np.float64),
+        penalty=np.array(columns["penalty"], dtype=np.float64),
+        anchor=tuple(anchors),
+        n_tokens=np.array(columns["n_tokens"], dtype=np.int64),
+    )
     return Batch(tuple(tuple(group) for group in groups), table, tuple(rows))
 
 

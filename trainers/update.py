@@ -179,7 +179,7 @@ class Updater:
             tokens = self._tokens(part, item, graph=True)
             means = None if sums is None else sums.mean_for(tokens.episode)
             output = policy_loss(tokens, self.algorithm, totals, means)
-            output.loss.backward()
+            output.loss.backward()  # type: ignore[no-untyped-call]
             yield MicroStep(_detached(tokens), output, item.sampler_logp if first else None)
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip)
         finite = bool(torch.isfinite(norm))
@@ -194,7 +194,7 @@ class Updater:
         if self.algorithm.importance_level is not ImportanceLevel.TRAJECTORY or len(parts) == 1:
             return None
         if any(item.old is None for part in parts for item in part):  # the policy is still pi_old
-            episode = torch.cat([item.episode for item in packed]).unique().to(self.policy.device)
+            episode = torch.unique(torch.cat([item.episode for item in packed])).to(self.policy.device)
             return EpisodeSums(episode, torch.zeros(len(episode), device=episode.device), torch.ones_like(episode))
         with torch.no_grad():
             return merge_episode_sums(
