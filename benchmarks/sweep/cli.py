@@ -59,7 +59,7 @@ def run(
 
 
 def _table(report: dict[str, Any]) -> Table:
-    table = Table("algorithm", "seeds", "before", "after", "collapsed", title="Success on test tasks", box=None)
+    table = Table("algorithm", "seeds", "before", "after", "collapsed", title="Success", box=None)
     for name, runs in report["algorithms"].items():
         if runs:
             table.add_row(

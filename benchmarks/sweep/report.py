@@ -1,6 +1,7 @@
 """What the finished runs of a sweep show: numbers, a table in Markdown, and a word on who collapsed.
 
-A run counts as collapsed when it solves less than half as many test tasks as the policy that it started from.
+Success is that on the training pool where the runs have one, else on test tasks. A run counts as collapsed when
+it solves less than half of what the policy that it started from solves.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from benchmarks.sweep.runner import is_finished, run_path
 from trainers.config import to_values
 from trainers.run_folder import RunFolder
 from trainers.tracking import read_metrics
+from trainers.trainer import POOL, TEST
 
 SERIES = {
     "success": "rollout/success",
@@ -39,7 +41,7 @@ def collect(sweep: SweepConfig, folder: Path) -> dict[str, Any]:
     """Return the numbers of the finished runs.
 
     Returns:
-        `algorithms`: name -> list of runs, each with seed, success `before` and `after` on test tasks, series by
+        `algorithms`: name -> list of runs, each with seed, success `before` and `after` on `tasks`, series by
         iteration and whether it collapsed; `settings`: those of all runs.
     """
     found: dict[str, list[dict[str, Any]]] = {}
@@ -57,13 +59,17 @@ def collect(sweep: SweepConfig, folder: Path) -> dict[str, Any]:
 def _run(path: Path, seed: int) -> dict[str, Any]:
     run = RunFolder.open(path)
     summary, rows = run.summary(), read_metrics(path)
-    before, after = summary["before"]["test"], summary["after"]["test"]
+    played = POOL if POOL in summary["after"] else TEST
+    before, after = summary["before"][played], summary["after"][played]
     series = {name: [row.get(key) for row in rows] for name, key in (SERIES | _OTHERS).items()}
     return {
         "seed": seed,
         "before": before["success"],
         "after": after["success"],
-        "test_episodes": after["n_ok"],
+        "tasks": played,
+        "episodes": after["n_ok"],
+        "test_before": summary["before"][TEST]["success"],
+        "test_after": summary["after"][TEST]["success"],
         "valid_format_after": after["valid_format"],
         "collapsed": after["success"] < _COLLAPSE * before["success"],
         "seconds": sum(sum(row.get("seconds", {}).values()) for row in rows),
@@ -74,9 +80,9 @@ def _run(path: Path, seed: int) -> dict[str, Any]:
 def markdown(report: Mapping[str, Any]) -> str:
     """Return table and summary as Markdown."""
     lines = [
-        "| algorithm | test success before | after | after, by seed | collapsed | least success of an iteration "
+        "| algorithm | success before | after | after, by seed | collapsed | test before | after "
         "| largest gradient norm | largest KL | least valid format | reply tokens | episodes | seconds |",
-        "|---|" + "---:|" * 11,
+        "|---|" + "---:|" * 12,
     ]
     for name, runs in report["algorithms"].items():
         if runs:
@@ -92,7 +98,8 @@ def _cells(name: str, runs: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{fmean(run['after'] for run in runs):.3f}",
         by_seed,
         f"{sum(run['collapsed'] for run in runs)} of {len(runs)}",
-        _form(_over(runs, "success", min), ".2f"),
+        f"{fmean(run['test_before'] for run in runs):.3f}",
+        f"{fmean(run['test_after'] for run in runs):.3f}",
         _form(_over(runs, "grad_norm_max", max), ".3g"),
         _form(_over(runs, "kl", max), ".3g"),
         _form(_over(runs, "valid_format", min), ".2f"),
@@ -111,7 +118,7 @@ def verdict(report: Mapping[str, Any]) -> list[str]:
         n = sum(run["collapsed"] for run in runs)
         if runs:
             (always if n == len(runs) else sometimes if n else never).append(f"`{name}`")
-    lines = ["A run counts as collapsed when it solves less than half of the test tasks that its start solved."]
+    lines = ["A run counts as collapsed when it solves less than half of what its start solved."]
     for what, names in (
         ("Collapsed in every seed", always),
         ("Collapsed in some seeds", sometimes),

@@ -107,6 +107,8 @@ def run_of(seed, before, after, **series):
         "seed": seed,
         "before": before,
         "after": after,
+        "test_before": before,
+        "test_after": after,
         "collapsed": after < 0.5 * before,
         "seconds": 1.0,
         "series": named | rest | series,
