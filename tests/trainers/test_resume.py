@@ -52,6 +52,7 @@ def test_three_iterations_and_three_more_are_six(unbroken: RunFolder, tmp_path: 
     assert_equal_runs(unbroken.path, folder.path)
 
 
+@pytest.mark.slow
 def test_a_run_stopped_after_every_iteration_ends_the_same(unbroken: RunFolder, tmp_path: Path) -> None:
     folder = new_run(tmp_path / "run", "iterations=6")
     for _ in range(6):
@@ -78,9 +79,9 @@ def test_two_runs_of_one_seed_are_equal_and_of_two_seeds_are_not(unbroken: RunFo
     again = new_run(tmp_path / "again", "iterations=6")
     train(again)
     assert_equal_runs(unbroken.path, again.path)
-    other = new_run(tmp_path / "other", "iterations=6", "seed=1")
+    other = new_run(tmp_path / "other", "iterations=1", "seed=1")
     train(other)
-    assert summary(other.path)["checksum"] != summary(unbroken.path)["checksum"]
+    assert metrics(other.path)[0] != metrics(unbroken.path)[0]
 
 
 def test_the_cold_start_repeats_too(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_the_cold_start_repeats_too(tmp_path: Path) -> None:
     assert_equal_runs(folders[0].path, folders[1].path)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed"])
+@pytest.mark.parametrize("damage", [pytest.param("cut", marks=pytest.mark.slow), "changed"])
 def test_a_damaged_checkpoint_is_passed_over_with_its_name(
     damage: str, unbroken: RunFolder, tmp_path: Path
 ) -> None:

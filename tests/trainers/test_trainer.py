@@ -24,6 +24,12 @@ from trainers.tracking import TENSORBOARD_FOLDER
 from trainers.trainer import SilentReporter, Trainer, _outside_pool
 
 EVALUATION = ("test/", "pool/")
+ALWAYS = {("sampo", "window"), ("sampo_trajectory", "full"), ("reinforce", "window"), ("cispo", "full")}
+RUNS = [
+    pytest.param(name, context, marks=[] if (name, context) in ALWAYS else pytest.mark.slow)
+    for name in sorted(ALGORITHMS)
+    for context in ("window", "full")
+]
 
 
 @pytest.fixture(scope="module")
@@ -183,8 +189,7 @@ def test_contexts_that_never_fit_give_iterations_without_updates(tmp_path: Path)
     assert [row["rollout/context_overflow"] for row in metrics(folder.path)] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("context", ["window", "full"])
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize(("name", "context"), RUNS)
 def test_every_algorithm_trains_in_both_contexts(name: str, context: str, tmp_path: Path) -> None:
     folder = new_run(
         tmp_path / "run",
