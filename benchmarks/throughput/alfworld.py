@@ -35,13 +35,11 @@ CROWD = 128
 """Environments played in one process."""
 BENCHMARK_GAMES = 3553
 """Training games of the real data set."""
-_GAMES = 6
-_STOCK_TURNS = 25
 _MEMORY_ENVS = 200
 
 
 def make_job(
-    seconds: float, repeats: int, data: Path | None = None, games: int = _GAMES, stock_turns: int = _STOCK_TURNS
+    seconds: float, repeats: int, data: Path | None = None, games: int = 6, stock_turns: int = 25
 ) -> dict[str, Any]:
     """Return what both sides measure: games, commands, time.
 

@@ -95,11 +95,13 @@ def measure_sokoban(upstream: Path | None, seconds: float, repeats: int) -> dict
     }
 
 
-def measure_alfworld(upstream: Path | None, seconds: float, repeats: int, data: Path | None) -> dict[str, Any]:
+def measure_alfworld(
+    upstream: Path | None, seconds: float, repeats: int, data: Path | None, games: int = 6
+) -> dict[str, Any]:
     """Return the figures of ALFWorld, ours and the stock engine's."""
     from benchmarks.throughput.alfworld import make_job
 
-    job = make_job(seconds, repeats, data)
+    job = make_job(seconds, repeats, data, games)
     ours = _child([sys.executable, "-m", "benchmarks.throughput.alfworld"], job)
     interpreter = sys.executable if upstream is None else str(upstream)
     theirs = _child([interpreter, str(_HERE / "upstream_alfworld.py")], job)

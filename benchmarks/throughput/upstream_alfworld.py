@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 _TASK_RULE = re.compile(r'"task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")')
-_MEMORY_ENVS = 6
 
 
 def main() -> None:
@@ -99,15 +98,15 @@ def _kib_per_env(make: Any, contents: list[dict[str, Any]]) -> float | None:
         return None
     held = []
     before = 0
-    for number in range(_MEMORY_ENVS + 1):
+    for content in (contents[-1], *contents):
         env = make()
-        env.load(contents[number % len(contents)])
+        env.load(content)
         env.reset()
         held.append(env)
-        if number == 0:  # what all environments share is there now
+        if len(held) == 1:  # what all environments share is there now
             before = int(statm.read_text().split()[1])
     after = int(statm.read_text().split()[1])
-    return (after - before) * os.sysconf("SC_PAGE_SIZE") / 1024 / _MEMORY_ENVS
+    return (after - before) * os.sysconf("SC_PAGE_SIZE") / 1024 / len(contents)
 
 
 if __name__ == "__main__":

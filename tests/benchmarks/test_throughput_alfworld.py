@@ -82,6 +82,6 @@ def test_data_that_is_missing_or_not_read_is_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not STOCK, reason='needs pip install "agent-gym[alfworld]"')
 def test_both_sides_show_the_same_texts():
-    figures = measure_alfworld(None, 0.05, 1, None)
+    figures = measure_alfworld(None, 0.05, 1, None, games=2)
     assert figures["texts_agree"]
     assert figures["engine_steps_per_s"] > 100 * figures["upstream_steps_per_s"]
