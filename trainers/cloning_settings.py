@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 from agent_gym.core.errors import ConfigError
-
-
-class Schedule(StrEnum):
-    """How the learning rate goes on after the warm-up."""
-
-    COSINE = "cosine"
-    """Half a cosine down to 0."""
-    LINEAR = "linear"
-    """A straight line down to 0."""
-    CONSTANT = "constant"
-    """Stays."""
+from trainers.schedules import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +51,4 @@ class CloningSettings:
         if step < rising:
             return self.learning_rate * (step + 1) / rising
         done = (step - rising) / max(1, total - rising)
-        match self.schedule:
-            case Schedule.COSINE:
-                return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
-            case Schedule.LINEAR:
-                return self.learning_rate * (1.0 - done)
-            case Schedule.CONSTANT:
-                return self.learning_rate
+        return self.learning_rate * self.schedule.factor(done)

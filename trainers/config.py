@@ -26,6 +26,7 @@ from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
 from trainers.algorithms import AdvantageKind, AlgorithmConfig, get_algorithm
 from trainers.cloning_settings import CloningSettings
+from trainers.schedules import Schedule
 
 PRESETS = Path(__file__).parent / "presets"
 TINY = "tiny"
@@ -126,7 +127,10 @@ class OptimSettings:
     __pydantic_config__ = _STRICT
 
     learning_rate: float = 1e-6
-    """AdamW learning rate, constant after the warm-up."""
+    """AdamW learning rate after the warm-up."""
+    schedule: Schedule = Schedule.CONSTANT
+    """Course of the rate over the iterations: constant (the published recipes), or linear or cosine down to 0,
+    which lets the noise of large steps settle at the end."""
     warmup_steps: int = 0
     """Optimiser steps over which the learning rate rises linearly."""
     weight_decay: float = 0.01

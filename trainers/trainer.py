@@ -35,6 +35,7 @@ from trainers.evaluation import Evaluation, distinct_tasks, evaluate_policy
 from trainers.policy import Policy
 from trainers.run_folder import RunFolder
 from trainers.samplers.hf import HFSampler
+from trainers.schedules import LearningRate
 from trainers.setup import (
     Stage,
     configure_torch,
@@ -114,8 +115,13 @@ class Trainer:
             betas=(config.optim.beta1, config.optim.beta2),
             weight_decay=config.optim.weight_decay,
         )
-        warmup = config.optim.warmup_steps
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
+        scheduler = LearningRate(
+            optimizer,
+            config.optim.learning_rate,
+            config.optim.warmup_steps,
+            config.optim.schedule,
+            config.iterations,
+        )
         tasks = self._task_sampler(train.face.env.tasks)
         first = 0
         if checkpoint is not None:
@@ -196,6 +202,7 @@ class Trainer:
         clock = _Clock()
         collected = collector.collect(iteration)
         clock.lap("sampling")
+        updater.scheduler.start(iteration)
         metrics = self._learn(iteration, collected, updater)
         sampler.sync(updater.policy)
         clock.lap("update")
@@ -243,7 +250,7 @@ class Trainer:
         diagnostics.add_stats(
             {
                 "optim/skipped_steps": float(skipped),
-                "optim/learning_rate": float(updater.scheduler.get_last_lr()[0]),
+                "optim/learning_rate": updater.scheduler.rate,
             }
         )
         return diagnostics.summary()

@@ -27,6 +27,7 @@ from trainers.packing import NO_SEGMENT, PackedRows, TokenRow, pack, plan_microb
 from trainers.policy import Policy
 from trainers.ratios import EpisodeSums, episode_sums, merge_episode_sums
 from trainers.rows import Floats
+from trainers.schedules import LearningRate
 from trainers.tokens import MinibatchTotals, TokenBatch
 
 
@@ -82,7 +83,7 @@ class Updater:
         policy: The policy in training.
         reference: Frozen policy of the KL term; None when its coefficient is 0.
         optimizer: Optimiser over the policy's parameters.
-        scheduler: Learning-rate schedule, stepped once an optimiser step.
+        scheduler: Learning rate, told of every optimiser step.
         algorithm: The algorithm.
         settings: Optimisation settings.
         temperature: Sampling temperature, at which log-probabilities are evaluated.
@@ -93,7 +94,7 @@ class Updater:
         policy: Policy,
         reference: Policy | None,
         optimizer: torch.optim.Optimizer,
-        scheduler: torch.optim.lr_scheduler.LRScheduler,
+        scheduler: LearningRate,
         algorithm: AlgorithmConfig,
         settings: OptimSettings,
         temperature: float,
