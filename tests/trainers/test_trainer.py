@@ -51,11 +51,11 @@ def episodes(folder: RunFolder, pattern: str) -> list[Episode]:
     return [episode for path in sorted(folder.episodes.glob(pattern)) for episode in read_episodes(path)]
 
 
-def layouts(found: list[Episode]) -> set[Any]:
+def contents(found: list[Episode]) -> set[str]:
     keys = set()
     for split, task in {(episode.split, episode.task_id) for episode in found}:
         env = SokobanEnv(split=split, max_moves=5)
-        keys.add(Level.from_xsb(env.tasks.get(task).record).layout_key)
+        keys.add(Level.from_xsb(env.tasks.get(task).record).content_key())
     return keys
 
 
@@ -109,7 +109,7 @@ def test_evaluation_shares_no_layout_with_training(pool_run: RunFolder) -> None:
     trained = episodes(pool_run, "iteration-*.jsonl")
     assert {episode.split for episode in tested} == {"test"}
     assert {episode.split for episode in trained} == {"train"}
-    assert not layouts(tested) & layouts(trained)
+    assert not contents(tested) & contents(trained)
 
 
 def test_both_evaluations_play_the_same_tasks_and_say_which(pool_run: RunFolder) -> None:

@@ -96,7 +96,7 @@ class SokobanEnv(TextEnv):
 
     | levels | splits | sizes |
     |---|---|---|
-    | `"generated"` | train, valid, test | 2**31, 10,000, 10,000; disjoint by layout up to rotation and mirroring |
+    | `"generated"` | train, valid, test | 2**31, 10,000, 10,000; disjoint by content up to rotation and mirroring |
     | Boxoban folder | train, valid, test, all | as in the folder |
     | other files, lists | all (default); train, valid, test | all; about 80, 10, 10 per cent by a hash of the id |
 

@@ -11,10 +11,11 @@ import gzip
 import lzma
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import overload
 
 from agent_gym.core.errors import DataError, UnknownTaskError, suggest
 from agent_gym.envs.sokoban.level import Level
@@ -50,7 +51,7 @@ class LevelFile:
     split: str = ""
 
 
-class LevelFiles:
+class LevelFiles(Sequence[str]):
     """All levels of a file or of a folder and its subfolders.
 
     Construction lists files only; counting and reading levels happen when first needed, and the texts of
@@ -109,6 +110,15 @@ class LevelFiles:
         for file in self.files:
             for name in self._level_names(file):
                 yield f"{file.name}#{name}"
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self.id_at(place) for place in range(*index.indices(len(self))))
+        return self.id_at(index)
 
     def id_at(self, index: int) -> str:
         """Return the id at a position.

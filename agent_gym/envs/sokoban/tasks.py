@@ -53,7 +53,7 @@ def _slug(spec: RoomSpec) -> str:
 class GeneratedRooms(TaskSet):
     """Rooms generated from their seeds when they are fetched.
 
-    Splits never share a layout of walls and goals, not even rotated or mirrored: the layout decides the split.
+    Splits never share a room, not even rotated or mirrored: a room's content decides its split.
 
     Attributes:
         spec: Size, boxes and difficulty.

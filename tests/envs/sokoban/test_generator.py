@@ -111,23 +111,30 @@ def test_seeds_never_change_their_meaning() -> None:
     assert keys == {
         ("train", 2): "9a15a2bea7a97f7f5da0bebd70db78c3",
         ("train", 4): "42dc5eb96e99a0129e633f079d953c83",
-        ("valid", 2): "50b47525e2a2a1ede92f6d283d4230a7",
-        ("valid", 4): "2e79fbea8bdefcdc71760e8fcbf52ffa",
-        ("test", 2): "0d5185ba74a036ca94fa508261175643",
-        ("test", 4): "389e46df749552854e074f2f0eb9178c",
+        ("valid", 2): "4ea54134f97844442cd908d927e97b2d",
+        ("valid", 4): "f5ff9735705497bbeb363ac5120f54cf",
+        ("test", 2): "eb94b5460e1317a97960eed1d2d67074",
+        ("test", 4): "d79e791e08fe50e974c2198729f9b938",
     }
 
 
-def test_splits_share_no_layout() -> None:
+def test_splits_share_no_room() -> None:
     spec = RoomSpec(6, 6, 1)
-    layouts = {}
+    contents = {}
     for split in Split:
         rooms = [room_from_seed(spec, split, seed) for seed in range(100)]
         assert {split_of(room) for room in rooms} == {split}
-        layouts[split] = {room.layout_key() for room in rooms}
-    assert not layouts[Split.TRAIN] & layouts[Split.TEST]
-    assert not layouts[Split.TRAIN] & layouts[Split.VALID]
-    assert not layouts[Split.VALID] & layouts[Split.TEST]
+        contents[split] = {room.content_key() for room in rooms}
+    assert not contents[Split.TRAIN] & contents[Split.TEST]
+    assert not contents[Split.TRAIN] & contents[Split.VALID]
+    assert not contents[Split.VALID] & contents[Split.TEST]
+
+
+def test_splits_are_equally_difficult() -> None:
+    spec = RoomSpec(6, 6, 1)
+    pushes = {split: [solve(room_from_seed(spec, split, n)).pushes for n in range(300)] for split in Split}
+    means = {split: sum(values) / len(values) for split, values in pushes.items()}
+    assert max(means.values()) - min(means.values()) < 0.3  # about three standard errors
 
 
 def test_seeds_give_different_rooms() -> None:
