@@ -187,7 +187,7 @@ class SokobanEnv(TextEnv):
             if size is None and boxes is None and max_moves is None:
                 max_moves = row.turns  # rooms of a named difficulty fit its turn limit
             spec = RoomSpec(height, width, row.boxes if boxes is None else boxes, least, most, max_moves)
-            chosen = choose_tasks(levels or GENERATED, split, spec, collection)
+            chosen = choose_tasks(GENERATED if levels is None else levels, split, spec, collection)
         super().__init__(
             chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action, anchor=anchor
         )

@@ -69,9 +69,7 @@ class GeneratedRooms(TaskSet):
                 f"generated Sokoban has the splits {list(SPLIT_SIZES)}, got {self.split!r}."
                 f"{suggest(self.split, SPLIT_SIZES)}"
             )
-        object.__setattr__(
-            self, "_ids", SeedIds(f"gen/{_slug(self.spec)}/{self.split}/", SPLIT_SIZES[self.split])
-        )
+        object.__setattr__(self, "_ids", SeedIds(f"gen/{_slug(self.spec)}/{self.split}/", SPLIT_SIZES[self.split]))
 
     @property
     def ids(self) -> SeedIds:
@@ -115,13 +113,11 @@ def choose_tasks(
     """
     if isinstance(levels, (str, Path)) and str(levels) == GENERATED:
         if collection is not None:
-            raise ConfigError(
-                f"collection={collection!r} selects from a Boxoban folder; give levels= its path"
-            )
+            raise ConfigError(f"collection={collection!r} selects from a Boxoban folder; give levels= its path")
         return GeneratedRooms(spec, split or "train")
     if isinstance(levels, (str, Path)):
         files = LevelFiles(resolve_data(levels, _EXPECTED))
-        if files.splits:
+        if any(files.splits):
             files = files.select(collection=collection, split=None if split == ALL else split or "train")
             return LazyTaskSet(files, _LevelLoader(files, split or "train"), split=split or "train")
         if collection is not None:
