@@ -16,11 +16,11 @@ from itertools import groupby
 import torch
 
 from agent_gym.core.errors import DataError
-from trainers.cloning_settings import CloningSettings, Schedule
+from trainers.cloning_settings import CloningSettings
 from trainers.packing import TokenRow, pack, plan_microbatches
 from trainers.policy import Policy
 
-__all__ = ["CloningResult", "CloningSettings", "CloningStep", "Schedule", "clone", "reply_weights", "weigh"]
+__all__ = ["CloningResult", "CloningSettings", "CloningStep", "clone", "reply_weights", "weigh"]
 
 _TAGGED = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
 

@@ -8,10 +8,11 @@ import torch
 
 from agent_gym.core.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.cloning import CloningSettings, Schedule, clone, reply_weights, weigh
+from trainers.cloning import CloningSettings, clone, reply_weights, weigh
 from trainers.packing import TokenRow
 from trainers.samplers.base import SamplingSettings
 from trainers.samplers.hf import HFSampler
+from trainers.schedules import Schedule
 
 FAST = CloningSettings(epochs=2, batch_size=4, learning_rate=3e-3, warmup=0.1)
 

@@ -16,6 +16,7 @@ from trainers.config import OptimSettings
 from trainers.packing import NO_SEGMENT, TokenRow
 from trainers.policy import Policy
 from trainers.rows import RowTable
+from trainers.schedules import LearningRate
 from trainers.update import MicroStep, StepReport, Updater
 
 LENGTHS = [(5, 3), (9, 1), (4, 6), (12, 2), (7, 4), (3, 5), (8, 2), (6, 6)]
@@ -66,7 +67,7 @@ def make(algorithm: AlgorithmConfig, *, reference: bool = True, **settings: floa
     policy = tiny_policy()
     values = {"learning_rate": 0.1, "grad_clip": 1e9, **settings}
     optimizer = torch.optim.SGD(policy.parameters(), lr=values["learning_rate"])
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    scheduler = LearningRate(optimizer, optimizer.param_groups[0]["lr"])
     other = tiny_policy() if reference else None
     if other is not None:
         with torch.no_grad():

@@ -67,7 +67,7 @@ class TestActions:
     def test_a_rejected_action_raises_on_request_and_names_the_admissible_ones(self) -> None:
         env = make(levels=[TINY], invalid_action="raise")
         env.reset()
-        with pytest.raises(InvalidActionError, match="rigth.*Did you mean 'right'"):
+        with pytest.raises(InvalidActionError, match=r"rigth.*Did you mean 'right'"):
             env.step("rigth")
 
 
@@ -129,7 +129,7 @@ class TestLevels:
     def test_small_collections_split_without_overlap(self) -> None:
         rooms = [env.unwrapped.board.level.to_xsb() for env in [make()] for n in range(60) if env.reset(seed=n)]
         parts = [list(make(levels=rooms, split=split).unwrapped.tasks.ids) for split in ("train", "valid", "test")]
-        assert sorted(sum(parts, [])) == sorted(make(levels=rooms).unwrapped.tasks.ids)
+        assert sorted(task for part in parts for task in part) == sorted(make(levels=rooms).unwrapped.tasks.ids)
         assert all(parts)
 
     @pytest.mark.parametrize(
