@@ -43,6 +43,9 @@ class LearningRate:
         warmup_steps: Optimiser steps over which the rate rises linearly.
         schedule: Course over the iterations.
         iterations: Iterations of the run.
+
+    Attributes:
+        steps: Optimiser steps counted so far.
     """
 
     def __init__(
@@ -55,14 +58,14 @@ class LearningRate:
     ) -> None:
         self._optimizer = optimizer
         self._peak, self._warmup, self._schedule, self._iterations = peak, warmup_steps, schedule, iterations
-        self._steps = 0
+        self.steps = 0
         self._factor = 1.0
         self._set()
 
     @property
     def rate(self) -> float:
         """The rate of the next optimiser step."""
-        return self._peak * self._factor * min(1.0, (self._steps + 1) / (self._warmup + 1))
+        return self._peak * self._factor * min(1.0, (self.steps + 1) / (self._warmup + 1))
 
     def start(self, iteration: int) -> None:
         """Go to an iteration, counted from 0."""
@@ -71,16 +74,16 @@ class LearningRate:
 
     def step(self) -> None:
         """Count one optimiser step."""
-        self._steps += 1
+        self.steps += 1
         self._set()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint holds; the iteration is the checkpoint's own."""
-        return {"steps": self._steps}
+        return {"steps": self.steps}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a checkpoint; `start` gives the iteration."""
-        self._steps = int(state_dict["steps"])
+        self.steps = int(state_dict["steps"])
         self._set()
 
     def _set(self) -> None:

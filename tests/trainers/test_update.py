@@ -205,7 +205,7 @@ def test_every_pass_takes_a_step_a_minibatch_and_reports_the_sampler_once() -> N
     assert len(reports) == 6
     with_sampler = [step for step in micro if step.sampler_logp is not None]
     assert len(with_sampler) == 2
-    assert updater.scheduler.last_epoch == 6
+    assert updater.scheduler.steps == 6
 
 
 def test_a_gradient_that_is_not_finite_skips_the_step_and_is_told() -> None:
@@ -218,7 +218,7 @@ def test_a_gradient_that_is_not_finite_skips_the_step_and_is_told() -> None:
     (report,) = [event for event in events if isinstance(event, StepReport)]
     assert not report.applied
     assert torch.equal(weights(updater), before)
-    assert updater.scheduler.last_epoch == 0
+    assert updater.scheduler.steps == 0
     _, (healthy,) = run(updater, batch)
     assert healthy.applied
     assert bool(torch.isfinite(weights(updater)).all())
