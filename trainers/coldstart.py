@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_gym.core.agents import OracleAgent
+from agent_gym.core.agents import OracleAgent, random_action
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.core.episode import Episode
-from agent_gym.core.errors import DataError
+from agent_gym.core.errors import AgentGymError, DataError
+from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.replies import ParsedReply
+from agent_gym.core.seeding import generator
 from trainers.conversation import Conversation, PromptEncoder
 from trainers.packing import TokenRow
 from trainers.policy import Policy
@@ -38,17 +40,35 @@ class ExpertEpisode:
 class _WatchedOracle(OracleAgent):
     """The oracle, remembering what it saw."""
 
-    def __init__(self, face: EnvFace) -> None:
+    def __init__(self, face: EnvFace, noise: float) -> None:
         super().__init__(face.env.reply_grammar)
         self._face = face
+        self._noise = noise
         self.turns: dict[int, list[ExpertTurn]] = {}
 
     def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
-        replies = super().act(episodes, runner)
+        if self._noise:
+            replies = [self._stray(episode) or self._steady(episode, runner) for episode in episodes]
+        else:
+            replies = super().act(episodes, runner)
         for episode, reply in zip(episodes, replies, strict=True):
             action = self._face.parse(reply.text).action
             self.turns.setdefault(episode.index, []).append(ExpertTurn(episode.info, action, reply.text))
         return replies
+
+    def _stray(self, episode: LiveEpisode) -> Reply | None:
+        """Return a random action, or None where the oracle's stands."""
+        info, seed = episode.info, episode.request.seed
+        if generator("stray", seed, info["task_id"], info["turn"]).random() >= self._noise:
+            return None
+        return Reply(self._grammar.wrap(random_action(info, seed)))
+
+    def _steady(self, episode: LiveEpisode, runner: EnvRunner) -> Reply:
+        """Return the oracle's action; an episode that strayed to where nothing helps any more ends."""
+        try:
+            return super().act([episode], runner)[0]
+        except AgentGymError:
+            return Reply("", stop=StopReason.ABORTED)
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Nothing to learn."""
@@ -59,14 +79,15 @@ def play_expert(
     runner: EnvRunner,
     requests: Sequence[EpisodeRequest],
     min_score: float,
+    noise: float = 0.0,
     on_episode: Callable[[int, Episode], None] | None = None,
 ) -> list[ExpertEpisode]:
-    """Play the oracle and keep the episodes that score more than `min_score`.
+    """Play the oracle, or one that strays with a chance of `noise` a turn, and keep the episodes that score more than `min_score`.
 
     Raises:
         DataError: None does.
     """
-    oracle = _WatchedOracle(face)
+    oracle = _WatchedOracle(face, noise)
     played = play_episodes(face, runner, oracle, requests, on_episode=on_episode)
     kept = [
         ExpertEpisode(episode, tuple(oracle.turns[index]))

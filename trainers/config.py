@@ -96,6 +96,9 @@ class ColdStartSettings(CloningSettings):
 
     episodes: int = 0
     """Oracle episodes on training tasks; 0 skips cloning."""
+    noise: float = 0.0
+    """Chance that the demonstrator takes a random admissible action in place of the oracle's. Demonstrations by
+    people are imperfect too; what is wrong with them is what reinforcement learning can mend."""
     min_score: float = 0.9
     """Episodes that score less are left out."""
 

@@ -272,7 +272,12 @@ class Trainer:
             requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
             with self.reporter.phase("Oracle episodes", len(requests)) as advance:
                 experts = play_expert(
-                    train.face, train.runner, requests, config.cloning.min_score, lambda *_: advance()
+                    train.face,
+                    train.runner,
+                    requests,
+                    config.cloning.min_score,
+                    config.cloning.noise,
+                    lambda *_: advance(),
                 )
         if tiny:
             policy = tiny_policy(corpus(experts, builder), config.model, config.seed, config.device)

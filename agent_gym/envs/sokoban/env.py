@@ -119,6 +119,7 @@ class SokobanEnv(TextEnv):
         boxes: Boxes of generated rooms.
         pushes: (least, most) optimal pushes of generated rooms; None leaves a side open.
         max_moves: Most moves of the solver's solution of generated rooms, so that a turn limit fits them.
+        open_floor: Generated rooms without inner walls, with goals, boxes and player at random places.
         collection: "unfiltered", "medium" or "hard" of a Boxoban folder; None takes all.
         tasks: A TaskSet, a list of Task or a task file; excludes `split` and the level arguments.
         max_turns: Turn limit; None is that of the difficulty, 200 for levels that are not generated.
@@ -156,6 +157,7 @@ class SokobanEnv(TextEnv):
         boxes: int | None = None,
         pushes: tuple[int | None, int | None] | None = None,
         max_moves: int | None = None,
+        open_floor: bool | None = None,
         collection: str | None = None,
         tasks: TaskSet | str | Path | None = None,
         max_turns: int | None = None,
@@ -173,6 +175,7 @@ class SokobanEnv(TextEnv):
             "boxes": boxes,
             "pushes": pushes,
             "max_moves": max_moves,
+            "open_floor": open_floor,
             "collection": collection,
         }
         given_levels = levels is not None and not (isinstance(levels, str) and levels == GENERATED)
@@ -186,7 +189,9 @@ class SokobanEnv(TextEnv):
             least, most = pushes or (None, None)
             if size is None and boxes is None and max_moves is None:
                 max_moves = row.turns  # rooms of a named difficulty fit its turn limit
-            spec = RoomSpec(height, width, row.boxes if boxes is None else boxes, least, most, max_moves)
+            spec = RoomSpec(
+                height, width, row.boxes if boxes is None else boxes, least, most, max_moves, bool(open_floor)
+            )
             chosen = choose_tasks(GENERATED if levels is None else levels, split, spec, collection)
         super().__init__(
             chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action, anchor=anchor

@@ -71,6 +71,7 @@ class RoomSpec:
     min_pushes: int | None = None
     max_pushes: int | None = None
     max_moves: int | None = None
+    open_floor: bool = False
 
     def __post_init__(self) -> None:
         short, long = sorted((self.height, self.width))
@@ -100,10 +101,12 @@ class RoomSpec:
     @property
     def graded(self) -> bool:
         """Whether rooms have to be solved to know if they are wanted."""
-        return (self.min_pushes, self.max_pushes, self.max_moves) != (None, None, None)
+        return self.open_floor or (self.min_pushes, self.max_pushes, self.max_moves) != (None, None, None)
 
     def __str__(self) -> str:
-        parts = [f"{self.height}x{self.width} with {self.boxes} box{'es' if self.boxes > 1 else ''}"]
+        parts = [
+            f"{'open ' if self.open_floor else ''}{self.height}x{self.width} with {self.boxes} box{'es' if self.boxes > 1 else ''}"
+        ]
         parts += [
             f"{name}={getattr(self, name)}"
             for name in ("min_pushes", "max_pushes", "max_moves")
@@ -136,7 +139,7 @@ def room_from_seed(spec: RoomSpec, split: Split | str, seed: int) -> Level:
         ConfigError: The split is unknown, or no such room was found in a bounded number of rooms.
     """
     wanted = _split(split)
-    limits = f"{spec.min_pushes}/{spec.max_pushes}/{spec.max_moves}"
+    limits = f"{spec.min_pushes}/{spec.max_pushes}/{spec.max_moves}" + ("/open" if spec.open_floor else "")
     text = f"sokoban/{spec.height}x{spec.width}-{spec.boxes}/{limits}/{wanted}/{seed}"
     digest = blake2b(text.encode(), digest_size=16).digest()
     # The words of PCG64 from an integer seed are among the streams that NumPy keeps.
@@ -162,7 +165,7 @@ def _generate(spec: RoomSpec, draws: Draws, split: Split | None) -> Level:
         return _ungraded(spec, draws, split)
     found: list[int] = []
     for _ in range(_SOLVED_ROOMS):
-        level = _ungraded(spec, draws, split)
+        level = _open_room(spec, draws, split) if spec.open_floor else _ungraded(spec, draws, split)
         try:
             solution = solve(level, _SOLVE_BUDGET)
         except NotSolvedError:
@@ -202,6 +205,21 @@ def _ungraded(spec: RoomSpec, draws: Draws, split: Split | None) -> Level:
         return settled[0]
     belonging = "" if split is None else f" of the {split} split"
     raise ConfigError(f"no room of {spec}{belonging} in {_LAYOUTS} floor plans; use a larger room or fewer boxes")
+
+
+def _open_room(spec: RoomSpec, draws: Draws, split: Split | None) -> Level:
+    """Place goals, boxes and player at random on an open floor; the room may have no solution."""
+    height, width = spec.height, spec.width
+    cells = [row * width + column for row in range(1, height - 1) for column in range(1, width - 1)]
+    walls = frozenset(range(height * width)).difference(cells)
+    for _ in range(_LAYOUTS):
+        *placed, player = draws.sample(cells, 2 * spec.boxes + 1)
+        level = Level(
+            height, width, walls, frozenset(placed[: spec.boxes]), frozenset(placed[spec.boxes :]), player
+        )
+        if split is None or split_of(level) is split:
+            return level
+    raise ConfigError(f"no room of {spec} of the {split} split in {_LAYOUTS} rooms; use a larger room")
 
 
 def _rank(start: Start) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def _size(spec: RoomSpec) -> str:
 
 def _slug(spec: RoomSpec) -> str:
     """Name a specification in ids: `6x6-1`, with limits `6x6-1-p3to8-m15`."""
-    name = _size(spec)
+    name = _size(spec) + ("-open" if spec.open_floor else "")
     if spec.min_pushes is not None or spec.max_pushes is not None:
         low = "" if spec.min_pushes is None else spec.min_pushes
         high = "" if spec.max_pushes is None else spec.max_pushes
