@@ -82,7 +82,9 @@ def play_expert(
     noise: float = 0.0,
     on_episode: Callable[[int, Episode], None] | None = None,
 ) -> list[ExpertEpisode]:
-    """Play the oracle, or one that strays with a chance of `noise` a turn, and keep the episodes that score more than `min_score`.
+    """Play the oracle and keep the episodes that score more than `min_score`.
+
+    With `noise` above 0 the oracle strays: it takes a random admissible action with that chance a turn.
 
     Raises:
         DataError: None does.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_gym.core.driver import EpisodeRequest
+from agent_gym.core.batch import InProcessRunner
+from agent_gym.core.driver import EnvFace, EpisodeRequest
 from agent_gym.core.errors import DataError
 from agent_gym.core.prompts import ContextMode
 from tests.trainers.loop import door_builder, door_encoder, door_stage
@@ -66,3 +67,19 @@ def test_the_corpus_holds_every_prompt_and_reply() -> None:
     texts = corpus(found, door_builder())
     assert len(texts) == 2 * sum(len(expert.turns) for expert in found)
     assert found[0].turns[0].reply in texts
+
+
+def test_a_straying_demonstrator_takes_random_actions_and_its_lost_episodes_are_left_out() -> None:
+    face = EnvFace.make("Sokoban-v0", {})
+    requests = [EpisodeRequest(face.env.tasks.ids[number], number) for number in range(60)]
+
+    def actions(noise: float) -> dict[str, list[str | None]]:
+        with InProcessRunner((face.env_id, face.options), 60) as runner:
+            found = play_expert(face, runner, requests, 0.9, noise)
+        return {expert.episode.task_id: [turn.action for turn in expert.turns] for expert in found}
+
+    steady, straying = actions(0.0), actions(0.4)
+    assert len(steady) == 60
+    assert 0 < len(straying) < 60
+    assert straying == actions(0.4)
+    assert sum(steady[task] != straying[task] for task in straying) > len(straying) // 3

@@ -60,6 +60,8 @@ class RoomSpec:
         max_pushes: Most pushes that the shortest solution may have, None for any.
         max_moves: Most steps that the solver's solution may have, None for any; keeps rooms within a turn
         limit.
+        open_floor: No walls inside the border, and goals, boxes and player at random places, kept when the
+            solver solves the room.
 
     Raises:
         ConfigError: No room can meet the specification.
@@ -104,9 +106,9 @@ class RoomSpec:
         return self.open_floor or (self.min_pushes, self.max_pushes, self.max_moves) != (None, None, None)
 
     def __str__(self) -> str:
-        parts = [
-            f"{'open ' if self.open_floor else ''}{self.height}x{self.width} with {self.boxes} box{'es' if self.boxes > 1 else ''}"
-        ]
+        kind = "open " if self.open_floor else ""
+        plural = "es" if self.boxes > 1 else ""
+        parts = [f"{kind}{self.height}x{self.width} with {self.boxes} box{plural}"]
         parts += [
             f"{name}={getattr(self, name)}"
             for name in ("min_pushes", "max_pushes", "max_moves")

@@ -170,3 +170,12 @@ def test_draws_stay_in_range_and_shuffles_keep_values(seed: int, count: int) -> 
     draws.shuffle(values)
     assert sorted(values) == list(range(count))
     assert len(set(draws.sample(range(20), count))) == count
+
+
+def test_open_rooms_have_no_inner_walls_and_are_solved_within_their_limit() -> None:
+    spec = RoomSpec(6, 7, 1, max_moves=12, open_floor=True)
+    rooms = [room_from_seed(spec, "train", seed) for seed in range(60)]
+    for room in rooms:
+        assert len(room.walls) == 6 * 7 - 4 * 5
+        assert len(solve(room).moves) <= 12
+    assert len({room.content_key() for room in rooms}) > 40
