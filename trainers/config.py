@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from agent_gym.cli.options import read_value
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
@@ -335,11 +336,7 @@ def parse_override(text: str) -> tuple[list[str], Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"an override has the form section.field=value, got {text!r}")
-    try:
-        parsed: Any = json.loads(value)
-    except ValueError:
-        parsed = {"True": True, "False": False, "None": None}.get(value, value)
-    return name.strip().split("."), parsed
+    return name.strip().split("."), read_value(value)
 
 
 def merge(base: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

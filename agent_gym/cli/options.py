@@ -20,9 +20,14 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise ConfigError(f"an option has the form name=value, got {pair!r}")
-        try:
-            parsed: Any = json.loads(value)
-        except ValueError:
-            parsed = {"True": True, "False": False, "None": None}.get(value, value)
+        parsed = read_value(value)
         options[name.strip()] = tuple(parsed) if isinstance(parsed, list) else parsed
     return options
+
+
+def read_value(text: str) -> Any:
+    """Return a value typed on a command line: JSON if it is JSON, Python's True, False and None, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)

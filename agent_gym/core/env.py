@@ -245,7 +245,11 @@ class TextEnv(gym.Env[str, str]):
         self._turn = 0
         self._stop_reason = StopReason.RUNNING
         self._score = 0.0
-        self._observation = self._begin(task)
+        try:
+            self._observation = self._begin(task)
+        except Exception:
+            self._task = None  # a failed start leaves no episode, least of all the one before
+            raise
         return self._observation, self._info(valid=True)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
