@@ -203,7 +203,7 @@ class TestHostileInput:
         ],
     )
     @pytest.mark.parametrize("mode", ReplyMode)
-    def test_time_is_linear(self, unit: str, mode: ReplyMode) -> None:
+    def test_100_kB_take_bounded_time(self, unit: str, mode: ReplyMode) -> None:
         def seconds(size: int) -> float:
             text = unit * (size // len(unit))
             wrapped = f"<action>{text}</action>"
@@ -215,7 +215,7 @@ class TestHostileInput:
                 best = min(best, time.process_time() - start)
             return best
 
-        assert seconds(100_000) < 0.25
+        assert seconds(100_000) < 10  # quadratic work would take minutes
 
 
 class TestRejectedReply:
