@@ -203,7 +203,7 @@ class TestHostileInput:
         ],
     )
     @pytest.mark.parametrize("mode", ReplyMode)
-    def test_100_kB_take_bounded_time(self, unit: str, mode: ReplyMode) -> None:
+    def test_a_hundred_kilobytes_take_bounded_time(self, unit: str, mode: ReplyMode) -> None:
         def seconds(size: int) -> float:
             text = unit * (size // len(unit))
             wrapped = f"<action>{text}</action>"
