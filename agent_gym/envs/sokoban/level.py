@@ -223,18 +223,6 @@ class Level:
         symbols[self.player] = PLAYER_ON_GOAL if self.player in self.goals else PLAYER
         return canonical_key(symbols, self.width)
 
-    def layout_key(self) -> str:
-        """Return the content key of walls and goals alone, wherever boxes and player start.
-
-        Rooms with equal content keys have equal layout keys.
-        """
-        return layout_key(self.interior, self.goals, self.width)
-
-
-def layout_key(floor: Iterable[int], goals: Iterable[int], width: int) -> str:
-    """Return `Level.layout_key` of a floor and its goals, flat indices on a grid of that width."""
-    return canonical_key({**dict.fromkeys(floor, FLOOR), **dict.fromkeys(goals, GOAL)}, width)
-
 
 def canonical_key(symbols: dict[int, str], width: int) -> str:
     """Return a hex key of a drawing (flat index to symbol, walls elsewhere) up to shift, rotation, reflection."""
