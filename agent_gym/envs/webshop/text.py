@@ -1,0 +1,84 @@
+"""Observations in text: a page's texts joined, or line by line with markers, or the page's address.
+
+The texts are those of the original (`web_agent_site/envs/web_agent_text_env.py`): what an HTML parser finds on
+the page, with `[SEP]` between, or with `[button]` around what can be clicked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from agent_gym.envs.webshop.kinds import Compat, PageKind
+from agent_gym.envs.webshop.pages import Node, NodeKind, Page, page_nodes
+
+SEPARATOR: Final = " [SEP] "
+BASE_URL: Final = "http://127.0.0.1:3000"
+_ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("'", "\\u0027"))
+
+
+def receipt_options(selected: Mapping[str, str]) -> str:
+    """Return the chosen options as the last page prints them: JSON with sorted keys, safe inside markup."""
+    text = json.dumps(dict(selected), sort_keys=True)
+    for character, escape in _ESCAPES:
+        text = text.replace(character, escape)
+    return text
+
+
+def plain_text(page: Page) -> str:
+    """Return the texts of a page joined by " [SEP] " (observation mode `text`)."""
+    return SEPARATOR.join([node.text.strip() for node in _nodes(page)])
+
+
+def rich_text(page: Page, compat: Compat) -> str:
+    """Return the texts of a page line by line, with markers (observation mode `text_rich`).
+
+    A chosen option value is marked `[clicked button]` and announced at the top. The original looks for the
+    quoted value in the JSON of the chosen options, so values that JSON escapes are never marked there;
+    `Compat.FIXED` marks them, and only on their own axis.
+    """
+    chosen = json.dumps(dict(page.selected)) if page.kind is PageKind.ITEM else ""
+    lines: list[str] = []
+    clicked: list[str] = []
+    for kind, text, axis in _nodes(page):
+        if kind is NodeKind.TEXT:
+            lines.append(text)
+        elif kind is NodeKind.BUTTON:
+            lines.append(f"[button] {text} [button_]")
+        elif kind is NodeKind.PRODUCT:
+            mark = "clicked button" if text in page.visited else "button"
+            lines.append(f"\n[{mark}] {text} [{mark}_]")
+        else:
+            if compat is Compat.UPSTREAM:
+                marked = f'"{text}"' in chosen
+            else:
+                marked = page.selected.get(axis) == text
+            mark = "clicked button" if marked else "button"
+            lines.append(f"  [{mark}] {text} [{mark}_]")
+            if marked:
+                clicked.append(text)
+    announced = [f"You have clicked {value}." for value in reversed(clicked)]
+    return "\n".join((*announced, *lines, ""))
+
+
+def page_url(page: Page, session: str) -> str:
+    """Return the address of a page as the original spells it, without any quoting (observation mode `url`)."""
+    words = "+".join(page.keywords)
+    if page.kind is PageKind.INDEX:
+        return f"{BASE_URL}/{session}"
+    if page.kind is PageKind.RESULTS:
+        return f"{BASE_URL}/search_results/{session}/{words}/{page.number}"
+    asin = page.shown.asin
+    selected = dict(page.selected)
+    if page.kind is PageKind.ITEM:
+        return f"{BASE_URL}/item_page/{session}/{asin}/{words}/{page.number}/{json.dumps(selected)}"
+    if page.kind is PageKind.SUB_PAGE:
+        assert page.sub_page is not None
+        place = f"{session}/{asin}/{words}/{page.number}/{page.sub_page.value}"
+        return f"{BASE_URL}/item_sub_page/{place}/{selected!r}"
+    return f"{BASE_URL}/done/{session}/{asin}/{selected!r}"
+
+
+def _nodes(page: Page) -> list[Node]:
+    return page_nodes(page, receipt_options(page.selected) if page.kind is PageKind.DONE else "")
