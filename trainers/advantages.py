@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent_gym.core.errors import ConfigError
 from trainers.algorithms import AdvantageKind, AlgorithmConfig, Normalisation, Statistics
 from trainers.anchors import anchor_stats, step_groups
 from trainers.rows import Bools, Floats, Ints, RowTable, episode_returns, step_returns
@@ -198,17 +199,66 @@ def _rloo(rows: EstimatorRows, config: AlgorithmConfig) -> Parts:
 
 
 def _gigpo(rows: EstimatorRows, config: AlgorithmConfig) -> Parts:
-    table, divisor = rows.table, _DIVISORS[config.normalisation]
-    groups = step_groups(table.group, table.anchor, config.anchor_similarity)
+    groups = step_groups(rows.table.group, rows.table.anchor, config.anchor_similarity)
     if config.unique_visits:
-        groups = np.where(_first_visits(table.episode, groups), groups, -1)
-    values = step_returns(table, config.gamma) - rows.penalty
-    everyone = np.ones(len(table), dtype=np.bool_)
-    return Parts(
-        episode=centre(rows.score, table.group, rows.votes, divisor),
-        step=centre(values, groups, everyone, divisor),
-        step_group=groups,
-    )
+        groups = np.where(_first_visits(rows.table.episode, groups), groups, -1)
+    return Parts(_grpo(rows, config).episode, _step_advantage(rows, groups, config), groups)
+
+
+def _hgpo(rows: EstimatorRows, config: AlgorithmConfig) -> Parts:
+    """Nested step groups (arXiv 2602.22817): depth d shares the state and the d states before it.
+
+    The paper weighs the depths adaptively in favour of the deeper ones; the weights here are (d + 1)^alpha over
+    the depths at which a row is not alone. Before the first turn stands nothing, which equals nothing only.
+    """
+    table = rows.table
+    states = step_groups(table.group, table.anchor, config.anchor_similarity)
+    groups, earlier, shallowest = states, states, states
+    starts = _first_rows(table.episode)
+    total, weights = np.zeros(len(table)), np.zeros(len(table))
+    for depth in range(config.hgpo_depth + 1):
+        if depth:
+            # What stands `depth` turns back: the same column again, one row further up.
+            earlier = np.where(starts, -1, np.roll(earlier, 1))
+            groups = _joint(groups, earlier)
+        chosen = np.where(_first_visits(table.episode, groups), groups, -1) if config.unique_visits else groups
+        shallowest = chosen if depth == 0 else shallowest
+        weight = np.where(_has_company(chosen), (depth + 1.0) ** config.hgpo_alpha, 0.0)
+        total += weight * _step_advantage(rows, chosen, config)
+        weights += weight
+    step = np.divide(total, weights, out=np.zeros(len(table)), where=weights > 0)
+    return Parts(_grpo(rows, config).episode, step, shallowest)
+
+
+def _empg(rows: EstimatorRows, config: AlgorithmConfig) -> Parts:
+    """Entropy-modulated advantage (arXiv 2509.09265).
+
+    With h the entropies scaled to [0, 1] over the batch: A = g A_grpo + zeta f(h of the next turn), minus the
+    mean over rows; g = exp(-k h) over its mean, f = exp(-k' h), 0 at the last turn. A reply without a token has
+    no entropy: its weight is 1 and the turn before it gets no bonus.
+    """
+    entropy = rows.table.entropy
+    if entropy is None:
+        raise ConfigError("advantage 'empg' needs the entropy of each turn, got a table without that column.")
+    if not len(entropy):
+        return _episode_only(rows.score)
+    known = np.isfinite(entropy)
+    h = np.zeros(len(entropy))
+    if known.any() and np.ptp(entropy[known]) >= UNIFORM_FLOOR:
+        h[known] = (entropy[known] - entropy[known].min()) / np.ptp(entropy[known])
+    confidence = np.exp(-config.empg_k * h)
+    weight = np.where(known, confidence / (confidence[known].mean() if known.any() else 1.0), 1.0)
+    bonus = np.where(known, np.exp(-config.empg_k_prime * h), 0.0)
+    following = np.append(np.where(_first_rows(rows.table.episode), 0.0, bonus)[1:], 0.0)
+    total = weight * _grpo(rows, config).episode + config.empg_zeta * following
+    return _episode_only(total - total.mean())
+
+
+def _step_advantage(rows: EstimatorRows, groups: Ints, config: AlgorithmConfig) -> Floats:
+    """Step return of each row against its step group, shape [R]; every row of a group has a vote."""
+    values = step_returns(rows.table, config.gamma) - rows.penalty
+    everyone = np.ones(len(values), dtype=np.bool_)
+    return centre(values, groups, everyone, _DIVISORS[config.normalisation])
 
 
 _DIVISORS: dict[Normalisation, Divisor] = {Normalisation.MEAN: by_nothing, Normalisation.MEAN_STD: by_std}
@@ -220,6 +270,8 @@ ESTIMATORS: dict[AdvantageKind, Estimator] = {
     AdvantageKind.RLOO: _rloo,
     AdvantageKind.REINFORCE_PP_BASELINE: _dr_grpo,
     AdvantageKind.GIGPO: _gigpo,
+    AdvantageKind.EMPG: _empg,
+    AdvantageKind.HGPO: _hgpo,
 }
 """The estimator of each kind; `compute_advantages` adds what all share (order, dropping, whitening)."""
 
@@ -250,6 +302,18 @@ def _first_visits(episode: Ints, groups: Ints) -> Bools:
     first = np.zeros(len(episode), dtype=np.bool_)
     first[np.unique(np.stack([episode, groups]), axis=1, return_index=True)[1]] = True
     return first
+
+
+def _joint(groups: Ints, others: Ints) -> Ints:
+    """Number the pairs of two labels."""
+    pairs = np.stack([groups, others])
+    return np.asarray(np.unique(pairs, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def _has_company(groups: Ints) -> Bools:
+    """Whether another row has the same non-negative label."""
+    _, inverse, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return np.asarray((counts[inverse] > 1) & (groups >= 0), dtype=np.bool_)
 
 
 def _scatter(values: Floats, places: Ints, length: int) -> Floats:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 from agent_gym.core.errors import ConfigError, suggest
+from trainers.checks import check_choice, check_number, check_whole
 
 
 class AdvantageKind(StrEnum):
@@ -34,6 +34,14 @@ class AdvantageKind(StrEnum):
     """Return against the group mean, whitened over all sampled tokens (arXiv 2501.03262)."""
     GIGPO = "gigpo"
     """Episode advantage plus a step advantage inside groups of equal states (arXiv 2505.10978)."""
+    EMPG = "empg"
+    """`grpo` weighted by confidence, plus a bonus for a confident next turn (arXiv 2509.09265)."""
+    HGPO = "hgpo"
+    """`gigpo` with step groups nested by how much of the history is shared (arXiv 2602.22817)."""
+
+
+ENTROPY_ADVANTAGES = frozenset({AdvantageKind.EMPG})
+"""Estimators that read the entropy of each turn under the policy that produced the batch."""
 
 
 class Statistics(StrEnum):
@@ -134,12 +142,13 @@ class AlgorithmConfig:
     """Who votes in group means. With `turn` the format penalty enters the row's score before normalisation;
     with `episode` statistics come from raw returns and the final advantage of the row is lowered by it."""
     normalisation: Normalisation = Normalisation.MEAN_STD
-    """Divisor of `grpo` and of both parts of `gigpo`. The other estimators define their own."""
+    """Divisor of `grpo`, `empg` and both parts of `gigpo` and `hgpo`. The others define their own."""
     whiten: bool = False
     """Shift and scale the advantages to mean 0 and std 1 over the sampled tokens of the batch
     (`reinforce_pp_baseline` always does)."""
     gamma: float = 0.95
-    """Discount of the step returns of `gigpo`, per turn, in [0, 1]. Episode returns are never discounted."""
+    """Discount of the step returns of `gigpo` and `hgpo`, per turn, in [0, 1]. Episode returns are never
+    discounted."""
     omega: float = 1.0
     """Weight of the step advantage beside the episode advantage."""
     anchor_similarity: float = 1.0
@@ -147,6 +156,16 @@ class AlgorithmConfig:
     at least this sequence similarity to the cluster's first member (0.9 is usual)."""
     unique_visits: bool = False
     """Count only the first visit of an episode to an anchor; later visits get no step advantage."""
+    empg_k: float = 1.0
+    """`empg` only: how fast the weight of a turn falls with its entropy."""
+    empg_k_prime: float = 1.0
+    """`empg` only: how fast the bonus falls with the entropy of the next turn."""
+    empg_zeta: float = 0.05
+    """`empg` only: weight of the bonus for a confident next turn."""
+    hgpo_depth: int = 2
+    """`hgpo` only: earlier states that the deepest step groups share, usually `env.history_length`."""
+    hgpo_alpha: float = 1.0
+    """`hgpo` only: depth d weighs (d + 1) to this power; 0 weighs all depths alike."""
     format_penalty: float = 0.1
     """Taken from the row whose reply was invalid: the amount that goes into `RowTable.penalty`."""
 
@@ -191,19 +210,17 @@ class AlgorithmConfig:
 
     def __post_init__(self) -> None:
         for name, kind in _CHOICES.items():
-            object.__setattr__(self, name, _choice(name, kind, getattr(self, name)))
+            object.__setattr__(self, name, check_choice(name, kind, getattr(self, name)))
         for name, (low, high) in _RANGES.items():
-            _number(name, getattr(self, name), low, high)
+            check_number(name, getattr(self, name), low, high)
         if self.dual_clip is not None:
-            _number("dual_clip", self.dual_clip, 1.0, math.inf, open_low=True, off="None switches it off")
+            check_number("dual_clip", self.dual_clip, 1.0, math.inf, open_low=True, off="None switches it off")
         if self.sequence_mask_delta is not None:
-            _number("sequence_mask_delta", self.sequence_mask_delta, 0.0, math.inf, off="None switches it off")
+            check_number("sequence_mask_delta", self.sequence_mask_delta, 0.0, math.inf, off="None switches it off")
         for name in ("sapo_tau_positive", "sapo_tau_negative", "anchor_similarity"):
-            _number(name, getattr(self, name), 0.0, _RANGES[name][1], open_low=True)
-        for name, least in (("norm_length", 1), ("max_tries", 1), ("filter_warmup", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+            check_number(name, getattr(self, name), 0.0, _RANGES[name][1], open_low=True)
+        for name, least in (("norm_length", 1), ("max_tries", 1), ("filter_warmup", 0), ("hgpo_depth", 0)):
+            check_whole(name, getattr(self, name), least)
         if self.kl_kind is KLKind.K1:
             raise ConfigError(
                 "kl_kind='k1' cannot be a loss: on tokens sampled from the policy the expected gradient of "
@@ -233,6 +250,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     "gamma": (0.0, 1.0),
     "omega": (0.0, math.inf),
     "anchor_similarity": (0.0, 1.0),
+    "empg_k": (0.0, math.inf),
+    "empg_k_prime": (0.0, math.inf),
+    "empg_zeta": (0.0, math.inf),
+    "hgpo_alpha": (0.0, math.inf),
     "format_penalty": (0.0, math.inf),
     "eps_low": (0.0, 1.0),
     "eps_high": (0.0, math.inf),
@@ -241,28 +262,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "kl_coef": (0.0, math.inf),
     "entropy_coef": (0.0, math.inf),
 }
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-def _choice(name: str, kind: type[_Choice], value: object) -> _Choice:
-    known = [str(member) for member in kind]
-    if not isinstance(value, str) or value not in known:
-        hint = suggest(value, known) if isinstance(value, str) else ""
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}")
-    return kind(value)
-
-
-def _number(name: str, value: object, low: float, high: float, *, open_low: bool = False, off: str = "") -> None:
-    real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if real and low <= value <= high and not (open_low and value == low):  # type: ignore[operator]
-        return
-    least = f"greater than {low:g}" if open_low else f"at least {low:g}"
-    most = f" and at most {high:g}" if math.isfinite(high) else ""
-    raise ConfigError(
-        f"{name} must be a finite number {least}{most}, got {value!r}.{' ' + off + '.' if off else ''}"
-    )
-
 
 ALGORITHMS: dict[str, AlgorithmConfig] = {
     "reinforce": AlgorithmConfig(
@@ -285,6 +284,8 @@ ALGORITHMS: dict[str, AlgorithmConfig] = {
     "cispo": AlgorithmConfig(clip=ClipRule.CISPO, eps_low=1.0, eps_high=0.2, kl_coef=0.01),
     "sapo": AlgorithmConfig(clip=ClipRule.SAPO, kl_coef=0.01),
     "gigpo": AlgorithmConfig(advantage=AdvantageKind.GIGPO, dual_clip=3.0, kl_coef=0.01),
+    "empg": AlgorithmConfig(advantage=AdvantageKind.EMPG, dual_clip=3.0, kl_coef=0.01),
+    "hgpo": AlgorithmConfig(advantage=AdvantageKind.HGPO, dual_clip=3.0, kl_coef=0.01),
     "sampo": AlgorithmConfig(
         advantage=AdvantageKind.GIGPO,
         importance_level=ImportanceLevel.TURN,

@@ -15,7 +15,7 @@ from agent_gym.core.episode import Episode, Turn
 from agent_gym.core.errors import DataError
 from agent_gym.core.prompts import ContextMode
 from trainers.packing import NO_SEGMENT, TokenRow
-from trainers.rows import Bools, RowTable
+from trainers.rows import Bools, Floats, RowTable
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class Batch:
     def episodes(self) -> list[Episode]:
         """All episodes, in order."""
         return [episode for group in self.groups for episode in group]
+
+    def with_entropy(self, entropy_R: Floats) -> Batch:
+        """Return the batch with the mean token entropy of each turn, NaN where unknown, in its table."""
+        return replace(self, table=replace(self.table, entropy=entropy_R))
 
     def without(self, dropped_R: Bools) -> Batch:
         """Return the batch without the token rows of dropped turns; `table` stays, so segments still fit."""

@@ -23,7 +23,8 @@ class RowTable:
 
     Raises:
         DataError: When columns differ in length, an id is not an integer, a penalty is negative or not
-            finite, a token count is negative, an episode lies in two groups, or a turn occurs twice.
+            finite, a token count or an entropy is negative, an episode lies in two groups, or a turn occurs
+            twice.
     """
 
     group: Ints
@@ -40,6 +41,9 @@ class RowTable:
     """Anchor state in which the turn was taken."""
     n_tokens: Ints
     """Sampled tokens of the row: the weight of the row when whitening."""
+    entropy: Floats | None = None
+    """Mean entropy in nats of the row's sampled tokens under the policy that produced the batch; NaN where
+    it is not known (a reply without a token). None: nobody asked for it."""
 
     def __post_init__(self) -> None:
         for name in ("group", "episode", "turn", "n_tokens"):
@@ -57,6 +61,13 @@ class RowTable:
                 raise DataError(f"column {name} must have shape ({n_rows},) like anchor, got {shape}.")
         if not np.all(np.isfinite(self.penalty) & (self.penalty >= 0)):
             raise DataError("penalties must be finite and at least 0: they are amounts to subtract.")
+        if self.entropy is not None:
+            entropy = np.asarray(self.entropy, dtype=np.float64)
+            object.__setattr__(self, "entropy", entropy)
+            if entropy.shape != (n_rows,):
+                raise DataError(f"column entropy must have shape ({n_rows},) like anchor, got {entropy.shape}.")
+            if np.any(entropy < 0) or np.any(np.isinf(entropy)):
+                raise DataError(f"entropies must be finite and at least 0 (NaN: unknown), got {entropy.min()}.")
         if np.any(self.n_tokens < 0):
             raise DataError(f"n_tokens must be at least 0, got {self.n_tokens.min()}.")
         self._check_ids()
@@ -87,7 +98,8 @@ class RowTable:
             name: getattr(self, name)[index]
             for name in ("group", "episode", "turn", "reward", "penalty", "n_tokens")
         }
-        return RowTable(**columns, anchor=tuple(self.anchor[row] for row in index.tolist()))
+        entropy = None if self.entropy is None else self.entropy[index]
+        return RowTable(**columns, anchor=tuple(self.anchor[row] for row in index.tolist()), entropy=entropy)
 
 
 def episode_returns(table: RowTable) -> Floats:
@@ -97,6 +109,11 @@ def episode_returns(table: RowTable) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.bincount(inverse[order], weights=table.reward[order])
     return np.asarray(sums[inverse], dtype=np.float64)
+
+
+def finite_episodes(table: RowTable) -> Bools:
+    """Whether every reward of each row's episode is finite, shape [R]; the other episodes are dropped."""
+    return np.asarray(np.isfinite(episode_returns(table)), dtype=np.bool_)
 
 
 def step_returns(table: RowTable, gamma: float) -> Floats:

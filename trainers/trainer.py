@@ -24,6 +24,7 @@ from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import TaskSet
 from trainers.advantages import compute_advantages
+from trainers.algorithms import ENTROPY_ADVANTAGES
 from trainers.batch import build_batch
 from trainers.checkpoint import Checkpoint, CheckpointStore
 from trainers.cloning import CloningStep, clone
@@ -33,6 +34,7 @@ from trainers.config import TINY, TrainConfig
 from trainers.diagnostics import IterationDiagnostics, ReplyRows
 from trainers.evaluation import Evaluation, distinct_tasks, evaluate_policy
 from trainers.policy import Policy
+from trainers.rows import finite_episodes
 from trainers.run_folder import RunFolder
 from trainers.samplers.hf import HFSampler
 from trainers.schedules import LearningRate
@@ -49,7 +51,7 @@ from trainers.setup import (
 )
 from trainers.tasks import TaskSampler
 from trainers.tracking import RunTracker
-from trainers.update import MicroStep, Updater
+from trainers.update import MicroStep, Updater, turn_entropies
 
 TEST = "test"
 POOL = "pool"
@@ -227,14 +229,19 @@ class Trainer:
         """Update the policy on the groups collected; returns the iteration's metrics."""
         config = self.config
         batch = build_batch(collected.groups, config.env.context, config.algorithm.format_penalty)
+        kept = batch.without(~finite_episodes(batch.table))
+        scored = None
+        if config.algorithm.advantage in ENTROPY_ADVANTAGES:
+            scored = updater.score(kept)
+            batch = batch.with_entropy(turn_entropies(scored, len(batch.table)))
         advantages = compute_advantages(batch.table, config.algorithm)
         diagnostics = IterationDiagnostics()
         diagnostics.add_stats({**collected.stats, **advantages.stats})
         _add_replies(diagnostics, collected)
-        kept = batch.without(~advantages.keep)
         skipped = 0
         step = IterationDiagnostics()  # of the optimiser step that is being taken
-        for event in updater.update(kept, advantages.total, derive_seed(config.seed, "shuffle", iteration)):
+        seed = derive_seed(config.seed, "shuffle", iteration)
+        for event in updater.update(kept, advantages.total, seed, scored):
             if isinstance(event, MicroStep):
                 step.add_micro_batch(event.tokens, event.loss)
                 if event.sampler_logp is not None:

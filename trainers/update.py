@@ -14,8 +14,9 @@ when that minibatch is cut, one more forward without gradient collects the means
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from agent_gym.core.seeding import generator
@@ -37,15 +38,17 @@ class ScoredRow:
 
     Attributes:
         row: Ids and mask, length T.
-        advantage: Advantage of each token's turn, float32 [T].
         old: Log-probabilities under pi_old, float32 [T]; None when the first forward gives them.
         reference: Log-probabilities under the reference, float32 [T]; None without a KL term.
+        entropy: Entropies under pi_old, float32 [T]; None when nobody asked for them.
+        advantage: Advantage of each token's turn, float32 [T]; None until it is known.
     """
 
     row: TokenRow
-    advantage: torch.Tensor
     old: torch.Tensor | None = None
     reference: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+    advantage: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,25 +110,45 @@ class Updater:
         self.settings = settings
         self.temperature = temperature
 
-    def update(self, batch: Batch, advantage_R: Floats, shuffle_seed: int) -> Iterator[MicroStep | StepReport]:
+    def update(
+        self,
+        batch: Batch,
+        advantage_R: Floats,
+        shuffle_seed: int,
+        scored: Sequence[ScoredRow] | None = None,
+    ) -> Iterator[MicroStep | StepReport]:
         """Run all passes over a batch.
 
         Args:
             batch: The batch.
             advantage_R: Advantage of each turn row.
             shuffle_seed: Seed of the order of rows.
+            scored: What `score` returned for this batch, where the advantages needed it already.
 
         Yields:
             A `MicroStep` for every micro-batch and a `StepReport` after each optimiser step.
         """
-        rows = [row for row in batch.rows if any(row.mask)]
+        rows = _trainable(batch)
         if not rows:
             return
-        single = self.settings.passes == 1 and len(self._minibatches(rows, shuffle_seed)) == 1
-        scored = self._score(rows, advantage_R, with_old=not single)
+        if scored is None:
+            single = self.settings.passes == 1 and len(self._minibatches(rows, shuffle_seed)) == 1
+            scored = self._score(rows, with_old=not single)
+        scored = _with_advantages(scored, advantage_R)
         for number in range(self.settings.passes):
             for minibatch in self._minibatches(rows, shuffle_seed + number):
                 yield from self._step([scored[index] for index in minibatch], first=number == 0)
+
+    def score(self, batch: Batch) -> list[ScoredRow]:
+        """Score a batch under pi_old, entropies included, before any update.
+
+        `update` takes the result over, so that this costs a forward pass only where it would have done without:
+        one pass over the batch in one optimiser step.
+
+        Returns:
+            The rows that hold a sampled token, in order.
+        """
+        return self._score(_trainable(batch), with_old=True, with_entropy=True)
 
     def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
         """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes."""
@@ -143,30 +166,27 @@ class Updater:
         return minibatches
 
     @torch.no_grad()
-    def _score(self, rows: Sequence[TokenRow], advantage_R: Floats, with_old: bool) -> list[ScoredRow]:
-        advantages = torch.as_tensor(advantage_R, dtype=torch.float32)
-        scored: list[ScoredRow | None] = [None] * len(rows)
-        needs_forward = with_old or self.reference is not None
+    def _score(self, rows: Sequence[TokenRow], with_old: bool, with_entropy: bool = False) -> list[ScoredRow]:
+        scored = [ScoredRow(row) for row in rows]
+        if not with_old and self.reference is None:
+            return scored
         for indices in plan_microbatches([len(row) for row in rows], self.settings.max_tokens_per_microbatch):
-            chosen = [rows[index] for index in indices]
-            old = reference = None
-            if needs_forward:
-                packed = pack(chosen, self.policy.pad_id, device=self.policy.device)
-                if with_old:
-                    old = self.policy.token_stats(packed, self.temperature, entropy=False).logp.cpu()
-                if self.reference is not None:
-                    reference = self.reference.token_stats(packed, self.temperature, entropy=False).logp.cpu()
-            for place, (index, row) in enumerate(zip(indices, chosen, strict=True)):
-                width = len(row)
-                segments = torch.tensor(row.segments)
-                spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
+            packed = pack([rows[index] for index in indices], self.policy.pad_id, device=self.policy.device)
+            old = entropy = reference = None
+            if with_old:
+                stats = self.policy.token_stats(packed, self.temperature, entropy=with_entropy)
+                old = stats.logp.cpu()
+                entropy = None if stats.entropy is None else stats.entropy.cpu()
+            if self.reference is not None:
+                reference = self.reference.token_stats(packed, self.temperature, entropy=False).logp.cpu()
+            for place, index in enumerate(indices):
                 scored[index] = ScoredRow(
-                    row,
-                    spread,
-                    None if old is None else old[place, :width],
-                    None if reference is None else reference[place, :width],
+                    rows[index],
+                    old=_row(old, place, rows[index]),
+                    reference=_row(reference, place, rows[index]),
+                    entropy=_row(entropy, place, rows[index]),
                 )
-        return [row for row in scored if row is not None]
+        return scored
 
     def _step(self, rows: Sequence[ScoredRow], first: bool) -> Iterator[MicroStep | StepReport]:
         """Take one optimiser step on a minibatch."""
@@ -218,6 +238,46 @@ class Updater:
             logp_ref=_pad([item.reference for item in part], packed, device),
             entropy=stats.entropy,
         )
+
+
+def turn_entropies(scored: Sequence[ScoredRow], n_turns: int) -> Floats:
+    """Mean entropy of the sampled tokens of each turn, float64 [n_turns].
+
+    Args:
+        scored: Rows with entropies; their segments are turn indices below `n_turns`.
+        n_turns: Turn rows of the batch.
+
+    Returns:
+        NaN for turns without a sampled token among the rows.
+    """
+    sums, counts = np.zeros(n_turns), np.zeros(n_turns)
+    for item in scored:
+        segments = np.asarray(item.row.segments)
+        on = segments != NO_SEGMENT
+        np.add.at(sums, segments[on], _need(item.entropy).numpy()[on])
+        np.add.at(counts, segments[on], 1)
+    means: Floats = np.divide(sums, counts, out=np.full(n_turns, np.nan), where=counts > 0)
+    return means
+
+
+def _row(values_BT: torch.Tensor | None, place: int, row: TokenRow) -> torch.Tensor | None:
+    """Return the values of one row without its padding."""
+    return None if values_BT is None else values_BT[place, : len(row)]
+
+
+def _trainable(batch: Batch) -> list[TokenRow]:
+    return [row for row in batch.rows if any(row.mask)]
+
+
+def _with_advantages(scored: Sequence[ScoredRow], advantage_R: Floats) -> list[ScoredRow]:
+    """Give each sampled token the advantage of its turn, other tokens 0."""
+    advantages = torch.as_tensor(advantage_R, dtype=torch.float32)
+    done = []
+    for item in scored:
+        segments = torch.tensor(item.row.segments)
+        spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
+        done.append(replace(item, advantage=spread))
+    return done
 
 
 def _pad(values: Sequence[torch.Tensor | None], packed: PackedRows, device: torch.device) -> torch.Tensor | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import DataError
+from agent_gym.core.errors import ConfigError, DataError
 from trainers.advantages import EPS, ESTIMATORS, Advantages, compute_advantages, whiten
 from trainers.algorithms import ALGORITHMS, AdvantageKind, AlgorithmConfig, Normalisation, Statistics
 from trainers.metrics import METRICS
@@ -19,9 +19,12 @@ Episode = tuple[int, list[float]]
 
 
 def table_of(
-    episodes: list[Episode], penalty: list[float] | None = None, anchor: list[str] | None = None
+    episodes: list[Episode],
+    penalty: list[float] | None = None,
+    anchor: list[str] | None = None,
+    entropy: list[float] | None = None,
 ) -> RowTable:
-    """Rows of (group, rewards) episodes."""
+    """Rows of (group, rewards) episodes, of equal entropy unless told otherwise."""
     rows = [
         (group, number, turn, reward)
         for number, (group, rewards) in enumerate(episodes)
@@ -36,6 +39,7 @@ def table_of(
         penalty=np.array(penalty if penalty is not None else [0.0] * len(rows)),
         anchor=tuple(anchor if anchor is not None else [f"s{turn}" for _, _, turn, _ in rows]),
         n_tokens=np.array([4] * len(rows)),
+        entropy=np.array(entropy if entropy is not None else [0.5] * len(rows)),
     )
 
 
@@ -187,6 +191,71 @@ def test_free_text_anchors_are_grouped_by_similarity() -> None:
     np.testing.assert_allclose(near, [0.7071, -0.7071], atol=1e-4)
 
 
+def test_confidence_weighs_the_advantage_and_rewards_the_turn_before() -> None:
+    table = replace(REFERENCE, entropy=np.array([1.0, 2.0, 3.0, 1.0, 2.0]))
+    result = compute_advantages(table, ALGORITHMS["empg"]).total
+    # Scaled entropies 0, .5, 1, 0, .5; exp(-h) 1, .6065, .3679, 1, .6065, of mean .7162; the bonus of a turn is
+    # .05 times the exp(-h) of the next one: .0303, 0, .05, .0303, 0.
+    grpo = [1.0954, 1.0954, -0.7242, -0.7424, -0.7242]
+    weight = [1.39628, 0.84689, 0.51366, 1.39628, 0.84689]
+    bonus = [0.030327, 0, 0.05, 0.030327, 0]
+    raw = [g * a + b for g, a, b in zip(weight, grpo, bonus, strict=True)]
+    np.testing.assert_allclose(raw, [1.55981, 0.92768, -0.32199, -1.00627, -0.61332], atol=1e-4)
+    np.testing.assert_allclose(result, np.array(raw) - np.mean(raw), atol=1e-4)
+    assert result.mean() == pytest.approx(0, abs=1e-12)
+
+
+def test_confidence_settings_switch_its_two_parts_off() -> None:
+    table = replace(REFERENCE, entropy=np.array([1.0, 2.0, 3.0, 1.0, 2.0]))
+    plain = compute_advantages(REFERENCE, ALGORITHMS["grpo"]).total
+    off = compute_advantages(table, replace(ALGORITHMS["empg"], empg_k=0.0, empg_zeta=0.0)).total
+    np.testing.assert_allclose(off, plain - plain.mean())
+    flat = compute_advantages(REFERENCE, replace(ALGORITHMS["empg"], empg_zeta=0.0)).total  # equal entropies
+    np.testing.assert_allclose(flat, off)
+    steep = compute_advantages(table, replace(ALGORITHMS["empg"], empg_k=0.0, empg_k_prime=50.0)).total
+    np.testing.assert_allclose(steep - steep[1], off - off[1] + np.array([0, 0, 0.05, 0, 0]), atol=1e-8)
+
+
+def test_a_reply_without_entropy_is_neutral() -> None:
+    table = replace(REFERENCE, entropy=np.array([1.0, 2.0, 3.0, math.nan, 2.0]))
+    result = compute_advantages(table, replace(ALGORITHMS["empg"], empg_zeta=0.0)).total
+    base = compute_advantages(REFERENCE, ALGORITHMS["grpo"]).total
+    known = np.array([1, math.exp(-0.5), math.exp(-1), math.exp(-0.5)])
+    expected = np.append(known[:3], [0.0, known[3]]) / known.mean() * base
+    expected[3] = base[3]
+    np.testing.assert_allclose(result, expected - expected.mean())
+    missing = replace(REFERENCE, entropy=None)
+    with pytest.raises(ConfigError, match="needs the entropy of each turn"):
+        compute_advantages(missing, ALGORITHMS["empg"])
+
+
+@pytest.mark.parametrize(
+    ("normalisation", "alpha", "step"),
+    [
+        # Depth 0: the three rows at s0. Depths 1 and 2: the first turns of both episodes, at 9.5 and 0.
+        ("mean", 1.0, [(6.33333 + 5 * 4.75) / 6, 0, (-3.16667 - 5 * 4.75) / 6, 0, -3.16667]),
+        ("mean", 0.0, [(6.33333 + 2 * 4.75) / 3, 0, (-3.16667 - 2 * 4.75) / 3, 0, -3.16667]),
+        ("mean_std", 1.0, [(1.15470 + 5 * 0.70711) / 6, 0, (-0.57735 - 5 * 0.70711) / 6, 0, -0.57735]),
+    ],
+)
+def test_step_groups_nested_by_history(normalisation: str, alpha: float, step: list[float]) -> None:
+    config = replace(ALGORITHMS["hgpo"], normalisation=normalisation, hgpo_alpha=alpha)
+    result = compute_advantages(REFERENCE, config)
+    np.testing.assert_allclose(result.step, step, atol=1e-4)
+    gigpo = compute_advantages(REFERENCE, replace(GIGPO, normalisation=normalisation))
+    np.testing.assert_array_equal(result.episode, gigpo.episode)
+    assert result.stats["groups/anchor_mean_size"] == gigpo.stats["groups/anchor_mean_size"]
+
+
+def test_equal_states_with_other_pasts_are_compared_at_depth_0_only() -> None:
+    episodes: list[Episode] = [(0, [0.0, 1.0]), (0, [0.0, 0.0]), (0, [0.0, 3.0])]
+    table = table_of(episodes, anchor=["a", "x", "b", "x", "a", "x"])
+    config = replace(ALGORITHMS["hgpo"], normalisation="mean", gamma=0.0, hgpo_depth=1)
+    step = compute_advantages(table, config).step
+    # At x: returns 1, 0, 3. After a: 1 against 3. Depth 1 weighs 2, depth 0 weighs 1; "b, x" is alone at depth 1.
+    np.testing.assert_allclose(step[[1, 3, 5]], [(-1 / 3 + 2 * -1) / 3, -4 / 3, (5 / 3 + 2 * 1) / 3])
+
+
 def test_missing_turns_still_discount() -> None:
     table = table_of([(0, [1.0, 0.0, 4.0])]).take(np.array([0, 2]))
     assert step_returns(table, 0.5).tolist() == [2.0, 4.0]
@@ -217,6 +286,8 @@ def test_an_empty_table_gives_empty_advantages() -> None:
         ({"reward": np.zeros(4)}, r"shape \(5,\)"),
         ({"episode": np.array([0.0, 0.5, 1, 1, 1])}, "must hold integers"),
         ({"n_tokens": np.array([1, -1, 1, 1, 1])}, "n_tokens must be at least 0"),
+        ({"entropy": np.zeros(4)}, r"entropy must have shape \(5,\)"),
+        ({"entropy": np.array([1, math.nan, -0.1, 0, 0])}, "entropies must be finite and at least 0"),
     ],
 )
 def test_malformed_tables_are_refused(change: dict[str, np.ndarray], message: str) -> None:
@@ -233,7 +304,8 @@ def tables(draw: st.DrawFn) -> RowTable:
     n_rows = sum(len(rewards) for _, rewards in episodes)
     penalty = draw(st.lists(st.sampled_from([0.0, 0.1]), min_size=n_rows, max_size=n_rows))
     anchor = draw(st.lists(st.sampled_from("abc"), min_size=n_rows, max_size=n_rows))
-    return table_of(episodes, penalty, anchor)
+    entropy = draw(st.lists(st.sampled_from([0.0, 0.3, 2.0, math.nan]), min_size=n_rows, max_size=n_rows))
+    return table_of(episodes, penalty, anchor, entropy)
 
 
 configs = st.builds(
@@ -243,6 +315,7 @@ configs = st.builds(
     normalisation=st.sampled_from(list(Normalisation)),
     whiten=st.booleans(),
     unique_visits=st.booleans(),
+    hgpo_depth=st.integers(0, 3),
     anchor_similarity=st.sampled_from([1.0, 0.6]),
 )
 
@@ -273,6 +346,14 @@ def test_votes_of_a_group_sum_to_zero(table: RowTable) -> None:
     result = compute_advantages(table, GIGPO)
     for group in np.unique(table.group):
         assert result.episode[table.group == group].sum() == pytest.approx(0, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables(), st.booleans())
+def test_history_of_depth_0_is_gigpo(table: RowTable, unique: bool) -> None:
+    flat = compute_advantages(table, replace(ALGORITHMS["hgpo"], hgpo_depth=0, unique_visits=unique))
+    gigpo = compute_advantages(table, replace(GIGPO, unique_visits=unique))
+    np.testing.assert_allclose(flat.total, gigpo.total, atol=1e-12)
 
 
 def test_every_kind_has_an_estimator() -> None:

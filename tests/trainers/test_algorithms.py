@@ -22,6 +22,8 @@ gspo              grpo       turn     turn        ppo    3e-3  4e-3  -  seq_mean
 cispo             grpo       turn     token       cispo  1     .2    -  token_mean               none     .01
 sapo              grpo       turn     token       sapo   -     -     -  token_mean               none     .01
 gigpo             gigpo      turn     token       ppo    .2    .2    3  token_mean               none     .01
+empg              empg       turn     token       ppo    .2    .2    3  token_mean               none     .01
+hgpo              hgpo       turn     token       ppo    .2    .2    3  token_mean               none     .01
 sampo             gigpo      turn     turn        ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
 sampo_trajectory  gigpo      turn     trajectory  ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
 """
@@ -102,6 +104,12 @@ def test_a_ratio_level_without_a_ratio_is_refused() -> None:
         ("format_penalty", -0.1),
         ("kl_coef", -0.01),
         ("entropy_coef", math.inf),
+        ("empg_k", -1.0),
+        ("empg_k_prime", math.inf),
+        ("empg_zeta", -0.05),
+        ("hgpo_depth", -1),
+        ("hgpo_depth", 0.5),
+        ("hgpo_alpha", -1.0),
         ("gamma", "0.9"),
         ("kl_coef", True),
     ],

@@ -17,7 +17,8 @@ from trainers.packing import NO_SEGMENT, TokenRow
 from trainers.policy import Policy
 from trainers.rows import RowTable
 from trainers.schedules import LearningRate
-from trainers.update import MicroStep, StepReport, Updater
+from trainers.tokens import turns
+from trainers.update import MicroStep, StepReport, Updater, turn_entropies
 
 LENGTHS = [(5, 3), (9, 1), (4, 6), (12, 2), (7, 4), (3, 5), (8, 2), (6, 6)]
 EPISODES = [0, 0, 0, 1, 1, 2, 3, 3]
@@ -140,13 +141,28 @@ def test_trajectory_means_are_those_of_the_whole_episode_however_it_is_cut() -> 
 def test_leaving_out_the_scoring_pass_of_a_single_step_changes_nothing(name: str) -> None:
     short, scored = (make(level(name), max_tokens_per_microbatch=32) for _ in range(2))
     batch = batch_of(short.policy)
-    rows = list(batch.rows)
-    values = scored._score(rows, ADVANTAGES, with_old=True)
+    values = scored.score(batch)
     assert all(value.old is not None for value in values)
-    list(scored._step(values, first=True))
+    list(scored.update(batch, ADVANTAGES, 0, values))
     micro, _ = run(short, batch)
     assert all(bool((step.tokens.logp_old == step.tokens.logp_new).all()) for step in micro)
     assert float((weights(short) - weights(scored)).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize("context", list(ContextMode))
+def test_entropies_of_turns_are_means_over_their_own_tokens(context: ContextMode) -> None:
+    updater = make(level("token"), max_tokens_per_microbatch=40)
+    batch = batch_of(updater.policy, context)
+    found = turn_entropies(updater.score(batch), len(batch.table))
+    (step,), _ = run(make(level("token")), batch)
+    groups = turns(step.tokens)
+    assert step.tokens.entropy is not None
+    np.testing.assert_allclose(found, groups.mean(step.tokens.clean(step.tokens.entropy)).numpy(), atol=1e-6)
+    gone = batch.without(np.isin(batch.table.turn, [1]) & (context is ContextMode.WINDOW))
+    less = turn_entropies(updater.score(gone), len(batch.table))
+    if context is ContextMode.WINDOW:
+        assert np.isnan(less[batch.table.turn == 1]).all()
+        assert np.isfinite(less[batch.table.turn != 1]).all()
 
 
 def test_advantages_reach_exactly_the_tokens_of_their_turn() -> None:
