@@ -16,6 +16,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,27 @@ from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
 from trainers.algorithms import AdvantageKind, AlgorithmConfig, get_algorithm
 from trainers.cloning_settings import CloningSettings
+from trainers.lora_settings import LoraSettings
 from trainers.schedules import Schedule
 
 PRESETS = Path(__file__).parent / "presets"
 TINY = "tiny"
 
 _STRICT = ConfigDict(extra="forbid")
+
+
+class Precision(StrEnum):
+    """Dtype of mixed-precision computation."""
+
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+class SamplerKind(StrEnum):
+    """Engine that draws replies."""
+
+    HF = "hf"
+    VLLM = "vllm"
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,14 @@ class ModelSettings:
     path: str = TINY
     """"tiny" builds a small decoder on the spot; otherwise a folder or hub id of a causal language model."""
     dtype: str = "auto"
-    """Weights' dtype: auto, float32, bfloat16, float16."""
+    """Weights' dtype: auto (the checkpoint's), float32, bfloat16, float16. Full training at small learning rates
+    needs float32: 16 bits round most updates away."""
+    autocast: Precision | None = None
+    """Compute in this dtype while the weights keep theirs; None computes in the weights' dtype."""
+    lora: LoraSettings | None = None
+    """Train low-rank adapters of this size instead of the weights (`model.lora.rank=16`); None trains all."""
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Extra variables of the chat template (`{"enable_thinking": false}`)."""
     allow_downloads: bool = False
     """Let Hugging Face download missing files."""
     hidden: int = 64
@@ -122,6 +145,15 @@ class RolloutSettings:
     """Longest prompt and reply together (window) or conversation (full)."""
     max_parallel: int = 256
     """Most episodes running at once."""
+    sampler: SamplerKind = SamplerKind.HF
+    """Engine that draws the replies: hf (in the trainer's process) or vllm (extra `[vllm]`)."""
+    sampler_options: dict[str, Any] = field(default_factory=dict)
+    """Options of the engine as it documents them (vllm: gpu_memory_utilization, ...); hf has none."""
+    importance_correction: bool = False
+    """Weigh each token by what the trainer's policy says of it against what the sampler said, where the engine
+    computes otherwise than the trainer (truncated importance sampling)."""
+    importance_cap: float = 2.0
+    """Largest such weight."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +183,10 @@ class OptimSettings:
     """Rows per optimiser step; 0 takes the whole batch. Trajectory-level ratios keep an episode's rows
     together, so a minibatch may then be a little larger."""
     max_tokens_per_microbatch: int = 16_384
-    """Tokens per forward and backward pass, padding included: bounds memory, never changes results."""
+    """Tokens per forward and backward pass, padding included: bounds memory, never changes results. Rows of
+    like length share a pass."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, about a third more time, equal results."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +290,15 @@ class TrainConfig:
                 f"rollout.max_context_tokens ({self.rollout.max_context_tokens}) must exceed "
                 f"rollout.max_reply_tokens ({self.rollout.max_reply_tokens}): a prompt must fit too"
             )
+        if self.model.lora is not None and self.model.path == TINY:
+            raise ConfigError(
+                f"model.lora adapts a pretrained model, but model.path is {TINY!r}, whose random weights need full "
+                "training; name a model or leave model.lora out"
+            )
+        if self.rollout.sampler is SamplerKind.HF and self.rollout.sampler_options:
+            raise ConfigError(
+                f"rollout.sampler='hf' has no options, got rollout.sampler_options={self.rollout.sampler_options}"
+            )
         for reserved in ("split", "tasks"):
             if reserved in self.env.options:
                 raise ConfigError(f"env.options must not hold {reserved!r}; use env.train_split and env.test_split")
@@ -264,7 +308,7 @@ _LEAST: dict[str, dict[str, int]] = {
     "": {"iterations": 0, "seed": 0},
     "env": {"history_length": 0, "workers": 0, "pool_size": 1},
     "cloning": {"episodes": 0},
-    "rollout": {"groups": 1, "group_size": 1, "max_reply_tokens": 1, "max_parallel": 1},
+    "rollout": {"groups": 1, "group_size": 1, "max_reply_tokens": 1, "max_parallel": 1, "importance_cap": 1},
     "optim": {
         "learning_rate": 0,
         "weight_decay": 0,
@@ -350,7 +394,9 @@ def merge(base: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
             value = {"name": value}  # the row as it is: overrides of another row would not fit it
         here = merged
         for part in path[:-1]:
-            here = here.setdefault(part, {})
+            if here.get(part) is None:  # a section that is off by default, such as model.lora
+                here[part] = {}
+            here = here[part]
             if not isinstance(here, dict):
                 raise ConfigError(f"{'.'.join(path)}: {part!r} is a value, not a section")
         here[path[-1]] = value

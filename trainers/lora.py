@@ -1,43 +1,42 @@
 """Low-rank adapters: train a small number of new weights beside frozen ones (peft).
 
 A policy with adapters behaves as any other. Saving writes the adapters only; loading them needs the base model
-where it was; `merged` gives a policy that stands alone.
+where it was; `merged` gives a policy that stands alone. The reference of a KL term shares the base with the policy
+in training: `reference_of` keeps the adapters' starting weights only, or nothing where they started out empty.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from agent_gym.core.errors import ConfigError, DataError
+from trainers.lora_settings import LoraSettings
+from trainers.packing import PackedRows
 from trainers.policy import Policy
+from trainers.scoring import TokenStats
+
+__all__ = [
+    "AdapterReference",
+    "LoraSettings",
+    "Scorer",
+    "add_lora",
+    "is_adapter_folder",
+    "load_adapters",
+    "load_on_base",
+    "merged",
+    "reference_of",
+    "save_adapters",
+]
 
 _ADAPTER_CONFIG = "adapter_config.json"
 _ADAPTER_WEIGHTS = "adapter_model.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class LoraSettings:
-    """Size and place of the adapters."""
-
-    rank: int = 16
-    """Inner dimension."""
-    alpha: float = 32.0
-    """The adapter's output is scaled by alpha / rank."""
-    targets: str | tuple[str, ...] = "all-linear"
-    """Names of the linear layers that get adapters; "all-linear" is every one but the output head."""
-    seed: int = 0
-    """Seed of the initial weights."""
-
-    def __post_init__(self) -> None:
-        if self.rank < 1 or not self.alpha > 0.0:
-            raise ConfigError(f"rank and alpha must be positive, got rank={self.rank}, alpha={self.alpha}")
 
 
 def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
@@ -75,6 +74,69 @@ def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
 def merged(policy: Policy) -> Policy:
     """Return a copy whose adapters are added into plain weights; it saves and loads without the base."""
     return policy.with_model(copy.deepcopy(policy.model).merge_and_unload())
+
+
+class Scorer(Protocol):
+    """Scores given tokens; a `Policy` does, and so does a reference that shares one's weights."""
+
+    def token_stats(
+        self, batch: PackedRows, temperature: float = 1.0, entropy: bool = True, greedy: bool = False
+    ) -> TokenStats:
+        """Score the sampled tokens of `batch`; see `Policy.token_stats`."""
+        ...
+
+
+class AdapterReference:
+    """The policy as it is now, for as long as it is trained, without a second copy of the base model.
+
+    Adapters that add nothing yet are switched off while the reference scores; others are exchanged for the
+    weights they had when the reference was made, which take the place of a few percent of a copy.
+
+    Args:
+        policy: A policy with adapters. It goes on being trained.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        # B starts at zero and is the last factor: an adapter adds nothing as long as it stays there.
+        empty = all(not value.any() for name, value in policy.named_parameters() if "lora_B" in name)
+        self._kept = None if empty else [value.detach().clone() for value in policy.parameters()]
+
+    @torch.no_grad()
+    def token_stats(
+        self, batch: PackedRows, temperature: float = 1.0, entropy: bool = True, greedy: bool = False
+    ) -> TokenStats:
+        """Score the sampled tokens of `batch`, never with gradient; see `Policy.token_stats`."""
+        with self._in_place():
+            return self._policy.token_stats(batch, temperature, entropy, greedy)
+
+    @property
+    def n_kept(self) -> int:
+        """Number of weights held apart from the policy's."""
+        return sum(value.numel() for value in self._kept or ())
+
+    def _in_place(self) -> AbstractContextManager[Any]:
+        if self._kept is None:
+            switched_off: AbstractContextManager[Any] = self._policy.model.disable_adapter()
+            return switched_off
+        return self._exchanged(self._kept)
+
+    @contextmanager
+    def _exchanged(self, kept: list[torch.Tensor]) -> Iterator[None]:
+        parameters = self._policy.parameters()
+        trained = [value.data for value in parameters]
+        for value, start in zip(parameters, kept, strict=True):
+            value.data = start
+        try:
+            yield
+        finally:
+            for value, current in zip(parameters, trained, strict=True):
+                value.data = current
+
+
+def reference_of(policy: Policy) -> Scorer:
+    """Return the policy as it is now, frozen, for a KL term: a copy, or with adapters one without."""
+    return AdapterReference(policy) if policy.has_adapters else policy.reference_copy()
 
 
 def is_adapter_folder(folder: str | Path) -> bool:

@@ -10,7 +10,6 @@ log-probabilities differ from the sampler's, and the importance ratio of an unch
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,6 +21,7 @@ import torch
 from agent_gym.core.errors import ConfigError, DataError
 from trainers.packing import PackedRows
 from trainers.scoring import HeadReader, TokenStats, log_distributions, token_stats
+from trainers.weights import weights_checksum
 
 _GENERIC_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 
@@ -136,6 +136,8 @@ class Policy:
         local = not allow_downloads
 
         def load_model(source: str) -> Any:
+            # Adapters name their base by the place it was loaded from, wherever they are loaded again.
+            source = str(Path(source).resolve()) if Path(source).is_dir() else source
             return AutoModelForCausalLM.from_pretrained(
                 source, dtype=wanted, local_files_only=local, use_safetensors=True
             )
@@ -335,18 +337,8 @@ class Policy:
         return hasattr(self.model, "get_base_model")
 
     def checksum(self) -> str:
-        """Return a blake2b digest (32 hex digits) of all weights: names, dtypes, shapes and bytes.
-
-        The order of names is fixed, so equal weights have equal checksums on every machine and device.
-        """
-        digest = hashlib.blake2b(digest_size=16)
-        for name, value in sorted(self.model.state_dict().items()):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-            # Sharded weights (FSDP2) are gathered, which every rank has to take part in.
-            value = value.full_tensor() if hasattr(value, "full_tensor") else value
-            flat = value.detach().to("cpu").contiguous().reshape(-1)
-            digest.update(memoryview(flat.view(torch.uint8).numpy()))
-        return digest.hexdigest()
+        """Return the checksum of all weights, see `trainers.weights.weights_checksum`."""
+        return weights_checksum(self.model.state_dict())
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -12,10 +12,11 @@ from agent_gym.core.batch import EnvRunner, InProcessRunner
 from agent_gym.core.driver import EnvFace
 from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.prompts import PromptBuilder, template_for
-from trainers.config import TINY, EnvSettings, ModelSettings, TrainConfig
+from trainers.config import TINY, EnvSettings, ModelSettings, SamplerKind, TrainConfig
 from trainers.conversation import PromptEncoder
 from trainers.policy import Policy
-from trainers.samplers.base import SamplingSettings
+from trainers.samplers.base import Sampler, SamplingSettings
+from trainers.samplers.hf import HFSampler
 from trainers.tiny import TinySpec, build_tiny
 
 
@@ -74,14 +75,59 @@ def tiny_policy(corpus: Iterable[str], settings: ModelSettings, seed: int, devic
 
 
 def load_policy(settings: ModelSettings, device: str) -> Policy:
-    """Load the causal language model that the settings name."""
+    """Load the causal language model that the settings name, with new adapters if they ask for them."""
     assert settings.path != TINY
-    return Policy.load(settings.path, device=device, dtype=settings.dtype, allow_downloads=settings.allow_downloads)
+    policy = _load(settings.path, settings, device)
+    if settings.lora is None:
+        return policy
+    from trainers.lora import add_lora
+
+    return add_lora(policy, settings.lora)
 
 
-def load_trained(folder: str | Path, device: str) -> Policy:
-    """Load a policy that a run saved."""
-    return Policy.load(folder, device=device)
+def load_trained(folder: str | Path, settings: ModelSettings, device: str) -> Policy:
+    """Load a policy that a run with these settings saved."""
+    return _load(folder, settings, device)
+
+
+def _load(source: str | Path, settings: ModelSettings, device: str) -> Policy:
+    return Policy.load(
+        source,
+        device=device,
+        dtype=settings.dtype,
+        autocast=settings.autocast,
+        allow_downloads=settings.allow_downloads,
+        chat_template_kwargs=settings.chat_template_kwargs,
+    )
+
+
+def prepare_training(policy: Policy, config: TrainConfig) -> list[str]:
+    """Set how the policy is differentiated; returns what a user should know of these weights."""
+    if config.optim.gradient_checkpointing:
+        policy.enable_gradient_checkpointing()
+    short = {str(value.dtype).removeprefix("torch.") for value in policy.parameters() if value.itemsize < 4}
+    if not short:
+        return []
+    return [
+        f"The trained weights are {', '.join(sorted(short))}: updates smaller than their rounding are lost. Full "
+        "training at small learning rates needs model.dtype=float32 with model.autocast=bfloat16, or model.lora."
+    ]
+
+
+def make_sampler(policy: Policy, config: TrainConfig) -> Sampler:
+    """Return the engine that the settings name, with the policy's weights.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    rollout = config.rollout
+    if rollout.sampler is SamplerKind.VLLM:
+        from trainers.samplers.vllm import VLLMSampler
+
+        return VLLMSampler(
+            policy, max_batch=rollout.max_parallel, max_tokens=rollout.max_context_tokens, **rollout.sampler_options
+        )
+    return HFSampler(policy, max_batch=rollout.max_parallel)
 
 
 def training_sampling(config: TrainConfig) -> SamplingSettings:

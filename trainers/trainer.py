@@ -33,10 +33,11 @@ from trainers.collect import Collected, GroupCollector
 from trainers.config import TINY, TrainConfig
 from trainers.diagnostics import IterationDiagnostics, ReplyRows
 from trainers.evaluation import Evaluation, distinct_tasks, evaluate_policy
+from trainers.lora import reference_of
 from trainers.policy import Policy
 from trainers.rows import finite_episodes
 from trainers.run_folder import RunFolder
-from trainers.samplers.hf import HFSampler
+from trainers.samplers.base import Sampler
 from trainers.schedules import LearningRate
 from trainers.setup import (
     Stage,
@@ -44,6 +45,8 @@ from trainers.setup import (
     evaluation_sampling,
     load_policy,
     load_trained,
+    make_sampler,
+    prepare_training,
     prompt_builder,
     prompt_encoder,
     tiny_policy,
@@ -110,7 +113,7 @@ class Trainer:
         config = self.config
         checkpoint = self._latest()
         policy = self._start_policy(train)
-        reference = policy.reference_copy() if config.algorithm.kl_coef > 0 else None
+        reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None
         optimizer = torch.optim.AdamW(
             policy.parameters(),
             lr=config.optim.learning_rate,
@@ -130,7 +133,7 @@ class Trainer:
             state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler)
             first, tasks.position = checkpoint.step, int(state["task_position"])
             self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
-        sampler = HFSampler(policy, max_batch=config.rollout.max_parallel)
+        sampler = make_sampler(policy, config)
         evaluator = _Evaluator(self, policy, sampler, train, test)
         collector = GroupCollector(
             train,
@@ -144,7 +147,14 @@ class Trainer:
             config.seed,
         )
         updater = Updater(
-            policy, reference, optimizer, scheduler, config.algorithm, config.optim, config.rollout.temperature
+            policy,
+            reference,
+            optimizer,
+            scheduler,
+            config.algorithm,
+            config.optim,
+            config.rollout.temperature,
+            config.rollout.importance_cap if config.rollout.importance_correction else None,
         )
         if "before" not in self.folder.summary():
             before = evaluator.final("before")
@@ -194,7 +204,7 @@ class Trainer:
         iteration: int,
         collector: GroupCollector,
         updater: Updater,
-        sampler: HFSampler,
+        sampler: Sampler,
         evaluator: _Evaluator,
         tracker: RunTracker,
         tasks: TaskSampler,
@@ -268,7 +278,7 @@ class Trainer:
         """Return the policy after the cold start, loaded if an earlier part of the run made it."""
         config = self.config
         if self.folder.reference.is_dir():
-            return load_trained(self.folder.reference, config.device)
+            return self._prepared(load_trained(self.folder.reference, config.model, config.device))
         started = time.perf_counter()
         builder = prompt_builder(train.face, config.env)
         tiny = config.model.path == TINY
@@ -290,6 +300,7 @@ class Trainer:
             policy = tiny_policy(corpus(experts, builder), config.model, config.seed, config.device)
         else:
             policy = load_policy(config.model, config.device)
+        policy = self._prepared(policy)
         report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": len(experts)}
         if config.cloning.episodes:
             rows = expert_rows(experts, prompt_encoder(policy, builder, config), policy)
@@ -306,6 +317,11 @@ class Trainer:
         report["seconds"] = round(time.perf_counter() - started, 2)
         self.folder.save_reference(policy)
         self.folder.update_summary({"cold_start": report})
+        return policy
+
+    def _prepared(self, policy: Policy) -> Policy:
+        for note in prepare_training(policy, self.config):
+            self.reporter.say(note)
         return policy
 
     def _task_sampler(self, tasks: TaskSet) -> TaskSampler:
@@ -339,7 +355,7 @@ class Trainer:
 class _Evaluator:
     """Evaluates the policy of a run on its test tasks, and on its training pool if asked."""
 
-    def __init__(self, trainer: Trainer, policy: Policy, sampler: HFSampler, train: Stage, test: Stage) -> None:
+    def __init__(self, trainer: Trainer, policy: Policy, sampler: Sampler, train: Stage, test: Stage) -> None:
         config = trainer.config
         self._trainer, self._sampler = trainer, sampler
         self._sampling = evaluation_sampling(config)

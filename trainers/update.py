@@ -19,10 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from agent_gym.core.errors import DataError
 from agent_gym.core.seeding import generator
 from trainers.algorithms import AlgorithmConfig, ImportanceLevel
 from trainers.batch import Batch
 from trainers.config import OptimSettings
+from trainers.lora import Scorer
 from trainers.losses import LossOutput, policy_loss
 from trainers.packing import NO_SEGMENT, PackedRows, TokenRow, pack, plan_microbatches
 from trainers.policy import Policy
@@ -90,17 +92,20 @@ class Updater:
         algorithm: The algorithm.
         settings: Optimisation settings.
         temperature: Sampling temperature, at which log-probabilities are evaluated.
+        importance_cap: Largest weight by which a token counts for what pi_old says of it against what the
+            sampler said; None leaves all weights 1.
     """
 
     def __init__(
         self,
         policy: Policy,
-        reference: Policy | None,
+        reference: Scorer | None,
         optimizer: torch.optim.Optimizer,
         scheduler: LearningRate,
         algorithm: AlgorithmConfig,
         settings: OptimSettings,
         temperature: float,
+        importance_cap: float | None = None,
     ) -> None:
         self.policy = policy
         self.reference = reference
@@ -109,6 +114,7 @@ class Updater:
         self.algorithm = algorithm
         self.settings = settings
         self.temperature = temperature
+        self.importance_cap = importance_cap
 
     def update(
         self,
@@ -227,11 +233,15 @@ class Updater:
         device = self.policy.device
         packed = packed.to(device)
         stats = self.policy.token_stats(packed, self.temperature, entropy=graph)
-        old = _pad([item.old for item in part], packed, device)
+        kept = _pad([item.old for item in part], packed, device)
+        old = stats.logp.detach() if kept is None else kept
+        advantage = _need(_pad([item.advantage for item in part], packed, device))
+        if self.importance_cap is not None:
+            advantage = advantage * _sampler_weight(old, packed, self.importance_cap)
         return TokenBatch(
             logp_new=stats.logp,
-            logp_old=stats.logp.detach() if old is None else old,
-            advantage=_need(_pad([item.advantage for item in part], packed, device)),
+            logp_old=old,
+            advantage=advantage,
             mask=packed.mask,
             segment=packed.segment,
             episode=packed.episode,
@@ -278,6 +288,21 @@ def _with_advantages(scored: Sequence[ScoredRow], advantage_R: Floats) -> list[S
         spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
         done.append(replace(item, advantage=spread))
     return done
+
+
+def _sampler_weight(old: torch.Tensor, packed: PackedRows, cap: float) -> torch.Tensor:
+    """Return min(pi_old / sampler, cap) of each token, [B, T]; 1 where nothing was sampled.
+
+    Every policy term is proportional to a positive factor of the advantage, so a weight of the advantage is a
+    weight of the term. Truncated importance sampling: Ionides 2008; for rollout engines, Yao et al. 2025.
+
+    Raises:
+        DataError: A row lacks the sampler's log-probabilities.
+    """
+    if packed.sampler_logp is None:
+        raise DataError("rollout.importance_correction needs the sampler's log-probabilities; a row has none")
+    gap = torch.where(packed.mask, old.detach() - packed.sampler_logp, 0.0)
+    return gap.exp().clamp_max(cap)
 
 
 def _pad(values: Sequence[torch.Tensor | None], packed: PackedRows, device: torch.device) -> torch.Tensor | None:

@@ -42,7 +42,7 @@ class RunKind(AgentKind):
         config = folder.config()
         configure_torch(config)
         weights, step = _weights(folder, which)
-        policy = load_trained(weights, settings.device)
+        policy = load_trained(weights, config.model, settings.device)
         sampling = evaluation_sampling(config)
         encoder = prompt_encoder(policy, prompt_builder(face, config.env), config)
         draws = None if sampling.greedy else EpisodeDraws()
