@@ -1,8 +1,11 @@
-"""Sampling the groups of one iteration, with the dynamic filter deciding how many more are needed."""
+"""Sampling the groups of one iteration, with the dynamic filter deciding how many more are needed.
+
+With several environments a round of sampling plays one after the other, each as one batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,10 +18,9 @@ from agent_gym.core.seeding import derive_seed
 from trainers.algorithms import AlgorithmConfig
 from trainers.conversation import PromptEncoder
 from trainers.filtering import FilterPlan, GroupOutcome
+from trainers.lanes import Lane, Lanes
 from trainers.rollout import PolicyAgent
 from trainers.samplers.base import Sampler, SamplingSettings
-from trainers.setup import Stage
-from trainers.tasks import TaskSampler
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,13 @@ class Collected:
         groups: Groups to train on.
         sampled: Everything sampled, before filtering.
         stats: Metrics of sampling and filtering.
+        lane: Environment of each group of `sampled`, by number.
     """
 
     groups: list[list[Episode]]
     sampled: list[list[Episode]]
     stats: dict[str, float]
+    lane: tuple[int, ...]
 
 
 class GroupCollector:
@@ -43,11 +47,10 @@ class GroupCollector:
     samples what an unbroken one would have.
 
     Args:
-        stage: Training split.
-        encoder: Prompt encoder of the policy.
+        lanes: The environments, and where their tasks come from.
+        encoder: Makes the prompt encoder of an environment.
         sampler: Sampler with the policy's weights.
         sampling: How replies are drawn.
-        tasks: Where tasks come from.
         algorithm: Reads the filter settings.
         groups: Groups in a batch.
         group_size: Episodes in a group.
@@ -56,18 +59,18 @@ class GroupCollector:
 
     def __init__(
         self,
-        stage: Stage,
-        encoder: PromptEncoder,
+        lanes: Lanes,
+        encoder: Callable[[Lane], PromptEncoder],
         sampler: Sampler,
         sampling: SamplingSettings,
-        tasks: TaskSampler,
         algorithm: AlgorithmConfig,
         groups: int,
         group_size: int,
         seed: int,
     ) -> None:
-        self._stage, self._encoder, self._sampler, self._sampling = stage, encoder, sampler, sampling
-        self._tasks, self._algorithm = tasks, algorithm
+        self._lanes, self._make_encoder, self._sampler, self._sampling = lanes, encoder, sampler, sampling
+        self._encoders: dict[tuple[int, int], PromptEncoder] = {}
+        self._algorithm = algorithm
         self._groups, self._group_size, self._seed = groups, group_size, seed
 
     def collect(self, iteration: int, on_episode: Callable[[int, Episode], None] | None = None) -> Collected:
@@ -78,9 +81,12 @@ class GroupCollector:
         """
         plan = FilterPlan.start(self._groups, self._algorithm, iteration)
         sampled: list[list[Episode]] = []
+        lane: list[int] = []
         n_error = 0
         while plan.shortfall:
-            groups, errors = self._sample(plan.shortfall, iteration, plan.tries, len(sampled), on_episode)
+            drawn = self._lanes.draw(plan.shortfall)
+            lane += [place for place, _ in drawn]
+            groups, errors = self._sample(drawn, iteration, plan.tries, len(sampled), on_episode)
             n_error += len(errors)
             outcomes = [
                 GroupOutcome(
@@ -96,27 +102,47 @@ class GroupCollector:
             if errors and not any(groups):
                 raise WorkerError(f"the environment failed in every episode; the first failure: {errors[0]}")
         stats = {**plan.stats(), "rollout/env_errors": float(n_error)}
-        return Collected([sampled[group] for group in plan.selected()], sampled, stats)
+        return Collected([sampled[group] for group in plan.selected()], sampled, stats, tuple(lane))
 
     def _sample(
         self,
-        count: int,
+        drawn: Sequence[tuple[int, str]],
         iteration: int,
         attempt: int,
         first_group: int,
         on_episode: Callable[[int, Episode], None] | None,
     ) -> tuple[list[list[Episode]], list[str]]:
+        """Play one round; returns its groups in the order they were drawn, and what failed."""
+        found: dict[int, list[Episode]] = {}
+        errors: list[str] = []
+        for place in sorted({place for place, _ in drawn}):
+            tasks = {first_group + n: task for n, (other, task) in enumerate(drawn) if other == place}
+            groups, failed = self._play(place, tasks, iteration, attempt, on_episode)
+            found |= groups
+            errors += failed
+        return [found[group] for group in sorted(found)], errors
+
+    def _play(
+        self,
+        place: int,
+        tasks: Mapping[int, str],
+        iteration: int,
+        attempt: int,
+        on_episode: Callable[[int, Episode], None] | None,
+    ) -> tuple[dict[int, list[Episode]], list[str]]:
+        """Play groups of one environment, given by number and task."""
         requests = []
-        for number, task_id in enumerate(self._tasks.draw(count)):
-            group = first_group + number
+        for group, task_id in tasks.items():
             # One seed a group: its episodes start from the same state and differ by the policy's draws.
             seed = derive_seed(self._seed, "group", iteration, group)
             requests += [EpisodeRequest(task_id, seed, f"{iteration}/{group}")] * self._group_size
-        generator = torch.Generator().manual_seed(derive_seed(self._seed, "draws", iteration, attempt))
-        agent = PolicyAgent(self._encoder, self._sampler, self._sampling, generator)
+        draws = derive_seed(self._seed, "draws", iteration, attempt, *([place] if place else []))
+        generator = torch.Generator().manual_seed(draws)
+        lane = self._lanes.lanes[place]
+        agent = PolicyAgent(self._encoder(place), self._sampler, self._sampling, generator)
         result = play_episodes(
-            self._stage.face,
-            self._stage.runner,
+            lane.train.face,
+            lane.train.runner,
             agent,
             requests,
             on_episode=on_episode,
@@ -124,10 +150,20 @@ class GroupCollector:
         )
         size = self._group_size
         errors = list(result.errors.values())
-        groups = []
-        for start in range(0, len(requests), size):
-            played = [episode for episode in result.episodes[start : start + size] if episode is not None]
+        groups = {}
+        for number, group in enumerate(tasks):
+            there = result.episodes[number * size : (number + 1) * size]
+            played = [episode for episode in there if episode is not None]
             failed = [episode for episode in played if episode.stop_reason is StopReason.TOOL_ERROR]
-            groups.append([episode for episode in played if episode.stop_reason is not StopReason.TOOL_ERROR])
+            groups[group] = [episode for episode in played if episode.stop_reason is not StopReason.TOOL_ERROR]
             errors += [f"a tool behind task {episode.task_id!r} failed" for episode in failed]
         return groups, errors
+
+    def _encoder(self, place: int) -> PromptEncoder:
+        """Return the encoder of an environment at its current stage."""
+        lane = self._lanes.lanes[place]
+        key = (place, lane.course.stage)
+        if key not in self._encoders:
+            self._encoders = {known: made for known, made in self._encoders.items() if known[0] != place}
+            self._encoders[key] = self._make_encoder(lane)
+        return self._encoders[key]

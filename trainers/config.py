@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,74 @@ PRESETS = Path(__file__).parent / "presets"
 TINY = "tiny"
 
 _STRICT = ConfigDict(extra="forbid")
+_VERSION = re.compile(r"-v\d+$")
+_LABEL = re.compile(r"[A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class DifficultyStage:
+    """One stage of a curriculum; it lasts until one of its conditions holds, the last stage to the end."""
+
+    __pydantic_config__ = _STRICT
+
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment, laid over its own and over those of the stages before."""
+    iterations: int | None = None
+    """Leave the stage after as many iterations."""
+    success: float | None = None
+    """Leave the stage once the mean success of training episodes, over `window` iterations, reaches this."""
+    window: int = 3
+    """Iterations over which success is averaged."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether anything ends the stage."""
+        return self.iterations is not None or self.success is not None
+
+    def __post_init__(self) -> None:
+        for name, least in (("iterations", 1), ("window", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"{name} of a stage must be at least {least}, got {value}")
+        if self.success is not None and not 0 < self.success <= 1:
+            raise ConfigError(f"success of a stage must be above 0 and at most 1, got {self.success}")
+
+
+@dataclass(frozen=True)
+class EnvPart:
+    """One environment of several that a run trains on together; what is None is taken from `env`."""
+
+    __pydantic_config__ = _STRICT
+
+    id: str
+    """Environment id."""
+    name: str = ""
+    """Name in metrics and files; the id without namespace and version when empty."""
+    weight: float = 1.0
+    """Share of the groups, relative to the other weights."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the environment, without `split` and `tasks`."""
+    stages: tuple[DifficultyStage, ...] = ()
+    """Curriculum of this environment."""
+    train_split: str | None = None
+    """Split that cloning and training draw tasks from."""
+    test_split: str | None = None
+    """Split that evaluation plays."""
+    prompt: str | None = None
+    """Prompt template."""
+    history_length: int | None = None
+    """Earlier exchanges shown in window context."""
+
+    @property
+    def label(self) -> str:
+        """The name, or what stands for it."""
+        return self.name or _VERSION.sub("", self.id.rpartition("/")[2])
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < math.inf:
+            raise ConfigError(f"weight of {self.id} must be above 0, got {self.weight}")
+        if not _LABEL.fullmatch(self.label):
+            raise ConfigError(f"name {self.label!r} may hold letters, digits, dots, dashes and underscores only")
 
 
 class Precision(StrEnum):
@@ -65,6 +134,11 @@ class EnvSettings:
     """Split that cloning and training draw tasks from."""
     test_split: str = "test"
     """Split that evaluation plays, never trained on."""
+    stages: tuple[DifficultyStage, ...] = ()
+    """Curriculum: options laid over `options` from stage to stage. Cloning plays the first stage, evaluation the
+    last one."""
+    mix: tuple[EnvPart, ...] = ()
+    """Environments to train on together, in place of `id`, `options` and `stages`."""
     pool_size: int | None = None
     """Train on the first n tasks of the split only; None uses all."""
     prompt: str = "prompt"
@@ -299,9 +373,39 @@ class TrainConfig:
             raise ConfigError(
                 f"rollout.sampler='hf' has no options, got rollout.sampler_options={self.rollout.sampler_options}"
             )
-        for reserved in ("split", "tasks"):
-            if reserved in self.env.options:
-                raise ConfigError(f"env.options must not hold {reserved!r}; use env.train_split and env.test_split")
+        self._check_environments()
+
+    def _check_environments(self) -> None:
+        env = self.env
+        if env.mix and (env.options or env.stages):
+            raise ConfigError(
+                "env.options and env.stages are of one environment; with env.mix give them to its parts"
+            )
+        labels = [part.label for part in env.mix]
+        if len(set(labels)) < len(labels):
+            raise ConfigError(f"parts of env.mix must have different names, got {labels}; set their `name`")
+        for where, options, stages in (
+            ("env", env.options, env.stages),
+            *((f"env.mix {part.label}", part.options, part.stages) for part in env.mix),
+        ):
+            for reserved in ("split", "tasks"):
+                if any(reserved in found for found in (options, *(stage.options for stage in stages))):
+                    raise ConfigError(
+                        f"{where}: options must not hold {reserved!r}; use env.train_split and env.test_split"
+                    )
+            endless = [number for number, stage in enumerate(stages[:-1], 1) if not stage.ends]
+            if endless:
+                raise ConfigError(
+                    f"{where}: stage {endless[0]} of {len(stages)} never ends; give it iterations or success"
+                )
+            if stages and stages[-1].ends:
+                raise ConfigError(
+                    f"{where}: the last stage lasts to the end; give it neither iterations nor success"
+                )
+            if stages and self.evaluation.pool:
+                raise ConfigError(
+                    "evaluation.pool=true needs one pool, but every stage of a curriculum has its own"
+                )
 
 
 _LEAST: dict[str, dict[str, int]] = {
@@ -322,6 +426,8 @@ _LEAST: dict[str, dict[str, int]] = {
     "run": {"checkpoint_every": 1, "keep_checkpoints": 1, "episodes_every": 0, "episodes_groups": 0, "threads": 0},
 }
 """Section -> setting -> least value allowed."""
+
+_ENTRIES: dict[Any, Any] = {"mix": EnvPart("agent_gym/any-v0"), "stages": DifficultyStage()}
 
 _ADAPTER = TypeAdapter(TrainConfig)
 
@@ -367,7 +473,8 @@ def _problem(item: Any) -> str:
 def _fields_at(path: Iterable[Any]) -> list[str]:
     kind: Any = TrainConfig()
     for part in path:
-        kind = getattr(kind, str(part), None)
+        if not isinstance(part, int):  # an entry of a list has the fields of all of them
+            kind = _ENTRIES[part] if part in _ENTRIES else getattr(kind, str(part), None)
     return [item.name for item in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,6 +15,7 @@ from agent_gym.core.info import StopReason
 from agent_gym.core.seeding import derive_seed, stable_hash
 from agent_gym.core.tasks import TaskSet
 from trainers.conversation import PromptEncoder
+from trainers.filtering import is_mixed
 from trainers.rollout import PolicyAgent
 from trainers.samplers.base import Sampler, SamplingSettings
 from trainers.setup import Stage
@@ -95,6 +97,36 @@ def summarise(split: str, result: PlayResult) -> Evaluation:
         valid_action=_mean([turn.valid_action for turn in turns]),
         by_type={kind: _mean(types[kind]) for kind in sorted(types)},
     )
+
+
+def combine(split: str, results: Mapping[str, PlayResult]) -> Evaluation:
+    """Return the means over the episodes of several environments; types are named `name: type`."""
+    named = [
+        replace(episode, task_type=f"{name.rpartition('/')[2]}: {episode.task_type}")
+        for name, result in results.items()
+        for episode in result.whole
+    ]
+    errors = [error for result in results.values() for error in result.errors.values()]
+    return summarise(split, PlayResult(list(named), dict(enumerate(errors))))
+
+
+def summarise_groups(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
+    """Return the metrics of one environment's groups of an iteration; without episodes only their number."""
+    episodes = [episode for group in groups for episode in group]
+    if not episodes:
+        return {"groups": float(len(groups))}
+    turns = [turn for episode in episodes for turn in episode.turns]
+    mixed = [is_mixed([episode.reward for episode in group]) for group in groups]
+    return {
+        "groups": float(len(groups)),
+        "success": _mean([episode.success for episode in episodes]),
+        "return": _mean([episode.reward for episode in episodes if math.isfinite(episode.reward)]),
+        "turns": len(turns) / len(episodes),
+        "length": _mean([len(turn.reply_ids or ()) for turn in turns]),
+        "valid_format": _mean([turn.valid_format for turn in turns]),
+        "valid_action": _mean([turn.valid_action for turn in turns]),
+        "mixed_share": _mean(mixed),
+    }
 
 
 def _mean(values: Sequence[float]) -> float:

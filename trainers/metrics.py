@@ -73,5 +73,29 @@ METRICS: dict[str, str] = {
     "filter/tries": "Rounds of sampling this iteration took.",
     "filter/filled_groups": "Uniform groups that filled the batch because mixed ones ran short.",
     "filter/active": "1 when the group filter acted this iteration, 0 during its warm-up or without one.",
+    "curriculum/stage": "Stage of the curriculum that was played, counted from 1.",
 }
 """Metric name -> one sentence."""
+
+ENV_METRICS: dict[str, str] = {
+    "groups": "Groups sampled in the environment, before filtering.",
+    "success": "Success rate over its sampled episodes.",
+    "return": "Mean finite episode return.",
+    "turns": "Mean turns of an episode.",
+    "length": "Sampled tokens per reply.",
+    "valid_format": "Share of replies that follow the reply grammar.",
+    "valid_action": "Share of replies whose action the environment accepted.",
+    "mixed_share": "Share of its groups whose episodes differ.",
+    "stage": "Stage of its curriculum that was played, counted from 1.",
+}
+"""What `env/NAME/...` holds for every environment of a mix."""
+
+EVALUATION_METRICS: dict[str, str] = {
+    "success": "Share of solved episodes.",
+    "score": "Mean task score.",
+    "reward": "Mean episode return.",
+    "turns": "Mean turns of an episode.",
+    "valid_format": "Share of replies that follow the reply grammar.",
+    "valid_action": "Share of replies whose action the environment accepted.",
+}
+"""What `test/...` and `pool/...` hold when an evaluation was made, and `test/NAME/...` for a part of a mix."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -21,6 +20,7 @@ from agent_gym.core.driver import EpisodeRequest
 from agent_gym.core.episode import Episode, EpisodeWriter
 from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.info import FinishReason, StopReason
+from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import TaskSet
 from trainers.advantages import compute_advantages
@@ -28,21 +28,22 @@ from trainers.algorithms import ENTROPY_ADVANTAGES
 from trainers.batch import build_batch
 from trainers.checkpoint import Checkpoint, CheckpointStore
 from trainers.cloning import CloningStep, clone
-from trainers.coldstart import corpus, expert_rows, play_expert
+from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
 from trainers.collect import Collected, GroupCollector
 from trainers.config import TINY, TrainConfig
 from trainers.diagnostics import IterationDiagnostics, ReplyRows
-from trainers.evaluation import Evaluation, distinct_tasks, evaluate_policy
+from trainers.evaluation import Evaluation, summarise_groups
+from trainers.lanes import Lanes
 from trainers.lora import reference_of
+from trainers.mixture import apportion
 from trainers.policy import Policy
 from trainers.rows import finite_episodes
+from trainers.run_evaluation import TEST, RunEvaluator
 from trainers.run_folder import RunFolder
 from trainers.samplers.base import Sampler
 from trainers.schedules import LearningRate
 from trainers.setup import (
-    Stage,
     configure_torch,
-    evaluation_sampling,
     load_policy,
     load_trained,
     make_sampler,
@@ -56,8 +57,6 @@ from trainers.tasks import TaskSampler
 from trainers.tracking import RunTracker
 from trainers.update import MicroStep, Updater, turn_entropies
 
-TEST = "test"
-POOL = "pool"
 _TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
 
@@ -99,20 +98,15 @@ class Trainer:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
         configure_torch(config)
-        slots = min(config.rollout.max_parallel, config.rollout.groups * config.rollout.group_size)
-        with ExitStack() as stages:
-            train = Stage.make(config.env, config.env.train_split, slots)
-            stages.callback(train.close)
-            test = Stage.make(config.env, config.env.test_split, config.rollout.max_parallel)
-            stages.callback(test.close)
-            return self._run(train, test)
+        with closing(Lanes.make(config)) as lanes:
+            return self._run(lanes)
 
     # The run ---------------------------------------------------------------------------------------------
 
-    def _run(self, train: Stage, test: Stage) -> dict[str, Any]:
+    def _run(self, lanes: Lanes) -> dict[str, Any]:
         config = self.config
         checkpoint = self._latest()
-        policy = self._start_policy(train)
+        policy = self._start_policy(lanes)
         reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None
         optimizer = torch.optim.AdamW(
             policy.parameters(),
@@ -127,20 +121,21 @@ class Trainer:
             config.optim.schedule,
             config.iterations,
         )
-        tasks = self._task_sampler(train.face.env.tasks)
         first = 0
         if checkpoint is not None:
             state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler)
-            first, tasks.position = checkpoint.step, int(state["task_position"])
+            first = checkpoint.step
+            lanes.load_state_dict(state["lanes"])
             self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
         sampler = make_sampler(policy, config)
-        evaluator = _Evaluator(self, policy, sampler, train, test)
+        evaluator = RunEvaluator(
+            config, policy, sampler, lanes, self.folder.episodes, self.reporter, self.should_stop
+        )
         collector = GroupCollector(
-            train,
-            prompt_encoder(policy, prompt_builder(train.face, config.env), config),
+            lanes,
+            lambda lane: prompt_encoder(policy, prompt_builder(lane.train.face, lane.settings), config),
             sampler,
             training_sampling(config),
-            tasks,
             config.algorithm,
             config.rollout.groups,
             config.rollout.group_size,
@@ -167,7 +162,7 @@ class Trainer:
             for iteration in range(first, config.iterations):
                 if stopping:
                     return self._stopped(iteration)
-                stopping = self._iterate(iteration, collector, updater, sampler, evaluator, tracker, tasks)
+                stopping = self._iterate(iteration, collector, updater, sampler, evaluator, tracker, lanes)
         finally:
             tracker.close()
         after = evaluator.final("after")
@@ -205,9 +200,9 @@ class Trainer:
         collector: GroupCollector,
         updater: Updater,
         sampler: Sampler,
-        evaluator: _Evaluator,
+        evaluator: RunEvaluator,
         tracker: RunTracker,
-        tasks: TaskSampler,
+        lanes: Lanes,
     ) -> bool:
         """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
         config = self.config
@@ -216,6 +211,8 @@ class Trainer:
         clock.lap("sampling")
         updater.scheduler.start(iteration)
         metrics = self._learn(iteration, collected, updater)
+        metrics |= lanes.metrics()
+        self._move_on(iteration + 1, collected, lanes, metrics)
         sampler.sync(updater.policy)
         clock.lap("update")
         if config.run.episodes_every and iteration % config.run.episodes_every == 0:
@@ -232,8 +229,23 @@ class Trainer:
         stopping = self.should_stop()
         due = done == config.iterations or done % config.run.checkpoint_every == 0
         if due or stopping or score is not None:
-            self._save(done, updater, tasks, score)
+            self._save(done, updater, lanes, score)
         return stopping
+
+    def _move_on(self, done: int, collected: Collected, lanes: Lanes, metrics: dict[str, float]) -> None:
+        """Add the metrics of each environment, and move on the curricula."""
+        played: list[list[list[Episode]]] = [[] for _ in lanes.lanes]
+        for place, group in zip(collected.lane, collected.sampled, strict=True):
+            played[place].append(group)
+        found = [summarise_groups(groups) for groups in played]
+        if lanes.several:
+            for lane, values in zip(lanes.lanes, found, strict=True):
+                metrics |= {f"env/{lane.name}/{name}": value for name, value in values.items()}
+        for lane in lanes.advance([values.get("success") for values in found]):
+            self.reporter.say(
+                f"Curriculum{' of ' + lane.name if lane.name else ''}: stage {lane.course.stage + 1} of "
+                f"{len(lane.settings.stages)} after iteration {done}, with {lane.current.options}"
+            )
 
     def _learn(self, iteration: int, collected: Collected, updater: Updater) -> dict[str, float]:
         """Update the policy on the groups collected; returns the iteration's metrics."""
@@ -274,36 +286,28 @@ class Trainer:
 
     # Start and tasks -------------------------------------------------------------------------------------
 
-    def _start_policy(self, train: Stage) -> Policy:
+    def _start_policy(self, lanes: Lanes) -> Policy:
         """Return the policy after the cold start, loaded if an earlier part of the run made it."""
         config = self.config
         if self.folder.reference.is_dir():
             return self._prepared(load_trained(self.folder.reference, config.model, config.device))
         started = time.perf_counter()
-        builder = prompt_builder(train.face, config.env)
         tiny = config.model.path == TINY
-        experts = []
-        n_episodes = config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0)
-        if n_episodes:
-            ids = TaskSampler(_outside_pool(train.face.env.tasks, config), config.seed).draw(n_episodes)
-            requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
-            with self.reporter.phase("Oracle episodes", len(requests)) as advance:
-                experts = play_expert(
-                    train.face,
-                    train.runner,
-                    requests,
-                    config.cloning.min_score,
-                    config.cloning.noise,
-                    lambda *_: advance(),
-                )
+        experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
         if tiny:
-            policy = tiny_policy(corpus(experts, builder), config.model, config.seed, config.device)
+            texts = [text for builder, played in experts for text in corpus(played, builder)]
+            policy = tiny_policy(texts, config.model, config.seed, config.device)
         else:
             policy = load_policy(config.model, config.device)
         policy = self._prepared(policy)
-        report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": len(experts)}
+        n_experts = sum(len(played) for _, played in experts)
+        report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": n_experts}
         if config.cloning.episodes:
-            rows = expert_rows(experts, prompt_encoder(policy, builder, config), policy)
+            rows = [
+                row
+                for builder, played in experts
+                for row in expert_rows(played, prompt_encoder(policy, builder, config), policy)
+            ]
             steps = config.cloning.epochs * -(-len(rows) // config.cloning.batch_size)
             with self.reporter.phase("Cloning", steps) as advance:
 
@@ -324,22 +328,39 @@ class Trainer:
             self.reporter.say(note)
         return policy
 
-    def _task_sampler(self, tasks: TaskSet) -> TaskSampler:
-        """Return the sampler of training tasks; it starts behind the tasks that cloning has played."""
+    def _experts(self, lanes: Lanes, count: int) -> list[tuple[PromptBuilder, list[ExpertEpisode]]]:
+        """Play the oracle in every environment, as often as its weight says, at the first stage."""
         config = self.config
-        if config.env.pool_size is not None:
-            return TaskSampler(tasks[: config.env.pool_size], config.seed)
-        return TaskSampler(tasks, config.seed, position=config.cloning.episodes)
+        found: list[tuple[PromptBuilder, list[ExpertEpisode]]] = []
+        for lane, share in zip(lanes.lanes, apportion(count, [lane.weight for lane in lanes.lanes]), strict=True):
+            builder = prompt_builder(lane.train.face, lane.settings)
+            if not share:
+                found.append((builder, []))
+                continue
+            ids = TaskSampler(_outside_pool(lane.train.face.env.tasks, config), config.seed).draw(share)
+            requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
+            of = f" of {lane.name}" if lane.name else ""
+            with self.reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
+                played = play_expert(
+                    lane.train.face,
+                    lane.train.runner,
+                    requests,
+                    config.cloning.min_score,
+                    config.cloning.noise,
+                    lambda *_, advance=advance: advance(),
+                )
+            found.append((builder, played))
+        return found
 
     # What is kept ----------------------------------------------------------------------------------------
 
-    def _save(self, step: int, updater: Updater, tasks: TaskSampler, score: float | None) -> None:
+    def _save(self, step: int, updater: Updater, lanes: Lanes, score: float | None) -> None:
         self.store.save(
             step,
             model=updater.policy,
             optimizer=updater.optimizer,
             scheduler=updater.scheduler,
-            extra={"task_position": tasks.position},
+            extra={"lanes": lanes.state_dict()},
             score=score,
         )
 
@@ -350,69 +371,6 @@ class Trainer:
             for group in collected.sampled[: self.config.run.episodes_groups]:
                 for episode in group:
                     writer.write(episode)
-
-
-class _Evaluator:
-    """Evaluates the policy of a run on its test tasks, and on its training pool if asked."""
-
-    def __init__(self, trainer: Trainer, policy: Policy, sampler: Sampler, train: Stage, test: Stage) -> None:
-        config = trainer.config
-        self._trainer, self._sampler = trainer, sampler
-        self._sampling = evaluation_sampling(config)
-        self._encoder = prompt_encoder(policy, prompt_builder(test.face, config.env), config)
-        settings = config.evaluation
-        ids = distinct_tasks(test.face.env.tasks, max(settings.episodes, settings.final_episodes))
-        self._plans = {TEST: (test, ids, settings.episodes, settings.final_episodes or settings.episodes)}
-        if settings.pool:
-            pool = train.face.env.tasks.ids[: config.env.pool_size]
-            repeats = max(1, -(-settings.episodes // len(pool)))
-            self._plans[POOL] = (train, list(pool) * repeats, len(pool) * repeats, len(pool) * repeats)
-
-    def during(self, when: str) -> dict[str, float]:
-        """Evaluate on fewer tasks; returns metrics."""
-        metrics: dict[str, float] = {}
-        for name, (stage, ids, count, _) in self._plans.items():
-            found, _ = self._play(name, when, stage, ids[:count])
-            metrics |= found.metrics(name)
-        return metrics
-
-    def final(self, when: str) -> dict[str, Any] | None:
-        """Evaluate on all tasks and keep the episodes.
-
-        Returns:
-            What the summary holds, or None when the run was asked to stop meanwhile.
-        """
-        report = {}
-        for name, (stage, ids, _, count) in self._plans.items():
-            found, episodes = self._play(name, when, stage, ids[:count], self._trainer.should_stop)
-            if found.n_ok + found.n_error < len(ids[:count]):
-                return None
-            path = self._trainer.folder.episodes / f"{name}-{when}.jsonl"
-            path.unlink(missing_ok=True)
-            with EpisodeWriter(path) as writer:
-                for episode in episodes:
-                    writer.write(episode)
-            report[name] = {**asdict(found), "tasks_digest": stage.face.env.tasks.subset(ids[:count]).digest()}
-        return report
-
-    def _play(
-        self, name: str, when: str, stage: Stage, ids: Any, should_stop: Callable[[], bool] | None = None
-    ) -> tuple[Evaluation, list[Episode]]:
-        reporter = self._trainer.reporter
-        requests = list(ids)
-        with reporter.phase(f"Evaluation on {name}, {when}", len(requests)) as advance:
-            found, result = evaluate_policy(
-                stage,
-                self._encoder,
-                self._sampler,
-                self._sampling,
-                requests,
-                self._trainer.config.seed,
-                on_episode=lambda *_: advance(),
-                should_stop=should_stop,
-            )
-        reporter.evaluation(f"{name}, {when}", found)
-        return found, result.whole
 
 
 def _outside_pool(tasks: TaskSet, config: TrainConfig) -> TaskSet:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_gym.core.driver import EnvFace
 from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.registration import full_id
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
+
+if TYPE_CHECKING:
+    from trainers.config import EnvSettings, TrainConfig
 
 LATEST = "latest"
 BEST = "best"
@@ -44,7 +48,8 @@ class RunKind(AgentKind):
         weights, step = _weights(folder, which)
         policy = load_trained(weights, config.model, settings.device)
         sampling = evaluation_sampling(config)
-        encoder = prompt_encoder(policy, prompt_builder(face, config.env), config)
+        env = _settings_for(config, face.env_id)
+        encoder = prompt_encoder(policy, prompt_builder(face, env), config)
         draws = None if sampling.greedy else EpisodeDraws()
         player = PolicyAgent(encoder, HFSampler(policy, max_batch=settings.parallel), sampling, draws)
         identity: dict[str, Any] = {
@@ -54,10 +59,10 @@ class RunKind(AgentKind):
             "parameters": policy.n_parameters,
             "algorithm": config.algorithm_name,
             "training_seed": config.seed,
-            "trained_on": {"env_id": config.env.id, "split": config.env.train_split},
-            "prompt": config.env.prompt,
+            "trained_on": {"env_id": env.id, "split": env.train_split},
+            "prompt": env.prompt,
             "context": config.env.context.value,
-            "history_length": config.env.history_length,
+            "history_length": env.history_length,
             "thoughts": config.env.thoughts,
             "reply_mode": config.env.reply_mode.value,
             "sampling": asdict(sampling),
@@ -68,8 +73,16 @@ class RunKind(AgentKind):
         """Return the environment that the run trains on."""
         from trainers.run_folder import RunFolder
 
-        config = RunFolder.open(_parse(argument)[0]).config()
-        return config.env.id, dict(config.env.options)
+        env = _settings_for(RunFolder.open(_parse(argument)[0]).config())
+        return env.id, dict(env.options)
+
+
+def _settings_for(config: TrainConfig, env_id: str = "") -> EnvSettings:
+    """Return the run's settings of an environment, at its last stage; the first one's where there is no such."""
+    from trainers.mixture import at_stage, parts
+
+    found = [at_stage(part.settings, -1) for part in parts(config.env)]
+    return next((env for env in found if full_id(env.id) == env_id), found[0])
 
 
 def _parse(argument: str) -> tuple[Path, str]:

@@ -11,6 +11,9 @@ from tests.trainers.loop import FAULTY, ScriptedSampler, door_encoder, door_stag
 from tests.trainers.toys import tiny_policy
 from trainers.algorithms import AlgorithmConfig
 from trainers.collect import Collected, GroupCollector
+from trainers.config import EnvSettings
+from trainers.lanes import Lane, Lanes
+from trainers.mixture import Part
 from trainers.samplers.base import SamplingSettings
 from trainers.tasks import TaskSampler
 
@@ -42,7 +45,8 @@ def collect(
     tasks = TaskSampler(stage.face.env.tasks, 0, position)
     encoder = door_encoder(tiny_policy(), ContextMode.WINDOW)
     settings = SamplingSettings(max_reply_tokens=40)
-    collector = GroupCollector(stage, encoder, sampler, settings, tasks, algorithm, GROUPS, SIZE, 11)
+    lanes = Lanes([Lane(Part("", 1.0, EnvSettings()), stage, tasks)])
+    collector = GroupCollector(lanes, lambda lane: encoder, sampler, settings, algorithm, GROUPS, SIZE, 11)
     with stage.runner:
         return collector.collect(iteration), tasks
 
