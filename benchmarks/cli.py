@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command("eval")(evaluate_agent)
     bench = typer.Typer(help="Measure speed, and compare algorithms.", no_args_is_help=True, rich_markup_mode=None)
     bench.command("throughput")(throughput)
+    bench.command("search")(search)
     bench.command("sweep")(sweep)
     app.add_typer(bench, name="bench")
 
@@ -193,6 +194,26 @@ def throughput(
     from benchmarks.throughput.report import run_suite
 
     run_suite(env, upstream, seconds, repeats, output, data)
+
+
+def search(
+    products: int = typer.Option(100_000, "--products", min=1, help="Products of the generated catalogue."),
+    queries: int = typer.Option(200, "--queries", min=1, help="Queries to measure."),
+    index: Path = typer.Option(None, "--index", help="Keep the index in this folder, or search the one in it."),
+    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+) -> None:
+    """Measure the WebShop search: time to build, size, memory and latency.
+
+    \b
+        agent-gym bench search
+        agent-gym bench search --products 1000000 --index million
+
+    Product texts are generated with the word frequencies of the real catalogue. Figures are CPU time of one
+    thread; building and searching happen in processes of their own.
+    """
+    from benchmarks.search.report import run_search
+
+    run_search(products, queries, index, output)
 
 
 def sweep(

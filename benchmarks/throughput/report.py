@@ -74,9 +74,9 @@ def measure_sokoban(upstream: Path | None, seconds: float, repeats: int) -> dict
     from benchmarks.throughput.sokoban import make_job
 
     job = make_job(seconds, repeats)
-    ours = _child([sys.executable, "-m", "benchmarks.throughput.sokoban"], job)
+    ours = run_child([sys.executable, "-m", "benchmarks.throughput.sokoban"], job)
     interpreter = sys.executable if upstream is None else str(upstream)
-    theirs = _child([interpreter, str(_HERE / "upstream_sokoban.py")], job)
+    theirs = run_child([interpreter, str(_HERE / "upstream_sokoban.py")], job)
     missing = theirs.get("missing")
     rooms = {}
     for name, mine in ours["rooms"].items():
@@ -102,9 +102,9 @@ def measure_alfworld(
     from benchmarks.throughput.alfworld import make_job
 
     job = make_job(seconds, repeats, data, games)
-    ours = _child([sys.executable, "-m", "benchmarks.throughput.alfworld"], job)
+    ours = run_child([sys.executable, "-m", "benchmarks.throughput.alfworld"], job)
     interpreter = sys.executable if upstream is None else str(upstream)
-    theirs = _child([interpreter, str(_HERE / "upstream_alfworld.py")], job)
+    theirs = run_child([interpreter, str(_HERE / "upstream_alfworld.py")], job)
     missing = theirs.get("missing")
     return {
         "suite": "alfworld",
@@ -173,7 +173,7 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _child(command: Sequence[str], job: Mapping[str, Any]) -> dict[str, Any]:
+def run_child(command: Sequence[str], job: Mapping[str, Any]) -> dict[str, Any]:
     """Run one side and return the object that it prints."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     done = subprocess.run(

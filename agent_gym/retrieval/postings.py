@@ -1,0 +1,127 @@
+"""The inverted index behind exact Lucene scoring: plain arrays in a folder, memory-mapped and shared.
+
+A posting is a document number and a pair number; a pair is (occurrences of the term, length of the document in
+Lucene's one-byte form), the two values that BM25 takes from a document. There are a few thousand distinct pairs
+even among a hundred million postings, so a query term is scored once per pair, and a posting costs six bytes.
+
+    manifest.json          kind, version, analyzer, counts, fingerprint
+    docs.npy, pairs.npy    per posting, in the order of terms, then of documents
+    starts.npy             per term, where its postings begin (one entry more than terms)
+    terms.npy, term_starts.npy      the terms as UTF-8, sorted, and where each begins
+    ids.npy, id_starts.npy          the document ids as UTF-8, and where each begins
+    id_ranks.npy           per document, the place of its id among the sorted ids: ties are broken by it
+    pair_values.npy        per pair, (occurrences, length)
+    top_saturations.npy    per term, the largest saturation (see `similarity`) among its postings
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from agent_gym.core.errors import DataError
+from agent_gym.retrieval.similarity import Array
+
+KIND = "agent-gym lucene index"
+VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Postings:
+    """The arrays of an index, in memory or mapped from files.
+
+    Attributes:
+        docs: Document number per posting, uint32 [P].
+        pairs: Pair number per posting, uint16 or uint32 [P].
+        starts: First posting per term, int64 [T + 1].
+        terms: Sorted terms, UTF-8 bytes, uint8.
+        term_starts: First byte per term, int64 [T + 1].
+        ids: Document ids in document order, UTF-8 bytes, uint8.
+        id_starts: First byte per id, int64 [N + 1].
+        id_ranks: Place of each document's id in byte order, uint32 [N].
+        pair_values: Occurrences and encoded length per pair, uint32 [V, 2].
+        top_saturations: Largest saturation per term, float32 [T].
+        tokens: Indexed words of all documents, repetitions counted.
+        filled: Documents with at least one indexed word.
+        analyzer: Name of the analyzer that built it.
+        fingerprint: Digest of ids and indexed words, equal for equal collections.
+    """
+
+    docs: Array
+    pairs: Array
+    starts: Array
+    terms: Array
+    term_starts: Array
+    ids: Array
+    id_starts: Array
+    id_ranks: Array
+    pair_values: Array
+    top_saturations: Array
+    tokens: int
+    filled: int
+    analyzer: str
+    fingerprint: str
+
+    @property
+    def size(self) -> int:
+        """Number of documents."""
+        return len(self.id_ranks)
+
+    def id(self, doc: int) -> str:
+        """Return the id of a document."""
+        return self.ids[self.id_starts[doc] : self.id_starts[doc + 1]].tobytes().decode("utf-8")
+
+    def find(self, term: str) -> int:
+        """Return the number of a term, -1 when no document has it."""
+        wanted = term.encode("utf-8")
+        low, high = 0, len(self.term_starts) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.terms[self.term_starts[middle] : self.term_starts[middle + 1]].tobytes() < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        found = low < len(self.term_starts) - 1
+        if found and self.terms[self.term_starts[low] : self.term_starts[low + 1]].tobytes() == wanted:
+            return low
+        return -1
+
+
+ARRAYS = tuple(field.name for field in fields(Postings) if field.type == "Array")
+"""The arrays of an index, each a file."""
+
+
+def read_postings(folder: str | Path) -> Postings:
+    """Memory-map an index.
+
+    Raises:
+        DataError: The folder holds no index, one of another version, or one with a file missing.
+    """
+    folder = Path(folder)
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(f"no search index at {folder}: it has no {MANIFEST}. Build it again.")
+    manifest = json.loads(path.read_text("utf-8"))
+    if manifest.get("kind") != KIND or manifest.get("version") != VERSION:
+        raise DataError(
+            f"{folder} holds {manifest.get('kind')!r} version {manifest.get('version')!r}, expected {KIND!r} "
+            f"version {VERSION}. Build it again with this version of agent-gym."
+        )
+    arrays: dict[str, Array] = {}
+    for name in ARRAYS:
+        try:
+            # A plain view: numpy's memmap class costs on every slice.
+            arrays[name] = np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"the search index at {folder} is damaged ({error}). Build it again.") from error
+    return Postings(
+        **arrays,
+        tokens=manifest["tokens"],
+        filled=manifest["filled"],
+        analyzer=manifest["analyzer"],
+        fingerprint=manifest["fingerprint"],
+    )

@@ -1,0 +1,1 @@
+"""Latency, size and memory of the search backends."""
