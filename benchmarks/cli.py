@@ -22,13 +22,19 @@ def register(app: typer.Typer) -> None:
 
 def evaluate_agent(
     agent: str = typer.Option(
-        ..., "--agent", "-a", help="oracle, random or run:FOLDER (@latest, @best, @reference)."
+        ...,
+        "--agent",
+        "-a",
+        help="oracle, random, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL.",
     ),
     env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
     split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
     episodes: int = typer.Option(None, "--episodes", "-n", help="Tasks, the first ones of the split [100]."),
     seeds: str = typer.Option("0", "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4."),
     option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
+    agent_option: list[str] = typer.Option(
+        None, "--agent-option", help="Option of an hf: or openai: agent, name=value (prompt, temperature, ...)."
+    ),
     tasks: Path = typer.Option(
         None, "--tasks", help="Task ids of the split, one a line, or a task file (JSON lines)."
     ),
@@ -48,6 +54,8 @@ def evaluate_agent(
         agent-gym eval --agent run:runs/quickstart-seed0 --episodes 1000
         agent-gym eval --agent run:runs/quickstart-seed0@reference --seeds 0-3      pass@k and pass^k
         agent-gym eval --env Boxoban-v0 --agent oracle --option levels=boxoban --split valid
+        agent-gym eval --env ALFWorld-v0 --agent hf:models/smollm2 --agent-option max_reply_tokens=64
+        agent-gym eval --env ALFWorld-v0 --agent openai:MODEL@http://localhost:8000/v1
 
     The same tasks are played with the same episode seeds by every agent, so results can be compared task by
     task. The result names environment, split, task list (by a digest), seeds and agent. Episodes in which the
@@ -84,6 +92,7 @@ def evaluate_agent(
         parallel=parallel,
         workers=workers,
         device=device,
+        agent_options=parse_options(agent_option or []),
         output=output,
         resume=resume,
     )

@@ -63,6 +63,8 @@ class EvalConfig:
     """Processes that run environments; 0 keeps them in this one."""
     device: str = "auto"
     """Device of local models."""
+    agent_options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the agent by name, see `benchmarks.agents.play_options`."""
     output: Path | None = None
     """Result file; episodes go beside it. None writes nothing."""
     resume: bool = False
@@ -142,7 +144,9 @@ def evaluate(
     face = EnvFace.make(config.env_id, options)
     try:
         if isinstance(agent, str):
-            contestant = make_agent(agent, face, AgentSettings(config.parallel, config.device))
+            contestant = make_agent(
+                agent, face, AgentSettings(config.parallel, config.device, config.agent_options)
+            )
         else:
             contestant = agent(face)
         face = dataclasses.replace(face, reply_mode=contestant.reply_mode)

@@ -18,10 +18,12 @@ class AgentSettings:
     Attributes:
         parallel: Most episodes that are answered at once.
         device: Device of local models: auto, cpu, cuda, cuda:N or mps.
+        options: The kind's own options by name (see `benchmarks.agents.play_options`).
     """
 
     parallel: int = 64
     device: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class AgentKind(ABC):
         Args:
             argument: Text after the colon, "" when there is none.
             face: The environment that will be played.
-            settings: Batch size and device.
+            settings: Batch size, device and the options of this kind.
 
         Raises:
             ConfigError: The argument is missing, not wanted or malformed.

@@ -9,10 +9,12 @@ from agent_gym.core.driver import EnvFace
 from agent_gym.core.errors import ConfigError, suggest
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.agents.basic import OracleKind, RandomKind
+from benchmarks.agents.local import LocalKind
+from benchmarks.agents.openai import OpenAIKind
 from benchmarks.agents.trained import RunKind
 
 GROUP = "agent_gym.agents"
-_BUNDLED: tuple[type[AgentKind], ...] = (OracleKind, RandomKind, RunKind)
+_BUNDLED: tuple[type[AgentKind], ...] = (OracleKind, RandomKind, RunKind, LocalKind, OpenAIKind)
 
 
 def agent_kinds() -> dict[str, AgentKind]:
@@ -26,9 +28,9 @@ def make_agent(spec: str, face: EnvFace, settings: AgentSettings | None = None) 
     """Make the agent that a text names.
 
     Args:
-        spec: `oracle`, `random`, `run:FOLDER`, or another kind with its argument.
+        spec: `oracle`, `random`, `run:FOLDER`, `hf:PATH`, `openai:MODEL@URL`, or another kind with its argument.
         face: The environment that will be played.
-        settings: Batch size and device.
+        settings: Batch size, device and options of the kind.
 
     Raises:
         ConfigError: There is no such kind, or its argument cannot be used; the message lists the kinds.

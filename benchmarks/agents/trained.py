@@ -10,6 +10,7 @@ from agent_gym.core.driver import EnvFace
 from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.registration import full_id
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
+from benchmarks.agents.play_options import no_options
 
 if TYPE_CHECKING:
     from trainers.config import EnvSettings, TrainConfig
@@ -30,6 +31,7 @@ class RunKind(AgentKind):
 
     def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
         """Load the policy and make its agent; imports torch."""
+        no_options(self.name, settings.options)
         from trainers.rollout import EpisodeDraws, PolicyAgent
         from trainers.run_folder import RunFolder
         from trainers.samplers.hf import HFSampler
