@@ -18,7 +18,7 @@ from agent_gym.retrieval.base import (
 )
 from agent_gym.retrieval.bm25 import Bm25Retriever, MemoryBm25
 from agent_gym.retrieval.building import Stage, build_index
-from agent_gym.retrieval.opening import open_index, open_retriever
+from agent_gym.retrieval.opening import RetrieverKind, open_index, open_retriever
 
 __all__ = [
     "Bm25Retriever",
@@ -27,6 +27,7 @@ __all__ = [
     "Passage",
     "Retriever",
     "RetrieverError",
+    "RetrieverKind",
     "RetrieverResponseError",
     "RetrieverUnavailableError",
     "Stage",

@@ -36,7 +36,6 @@ class Manifest:
         tantivy: Version that wrote the index.
         source: What the corpus file looked like; another state of it is another corpus.
         files: Every other file of the folder.
-        dense: The embedding model and its vectors, or None without vectors.
         format: Version of this form.
     """
 
@@ -48,7 +47,6 @@ class Manifest:
     tantivy: str
     source: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, FileRecord] = field(default_factory=dict)
-    dense: Mapping[str, Any] | None = None
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:
@@ -97,10 +95,10 @@ def describe_files(folder: Path) -> dict[str, FileRecord]:
     }
 
 
-def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
-    """Return the names of files that are missing or differ from the manifest."""
+def damaged_files(folder: Path, files: Mapping[str, FileRecord]) -> list[str]:
+    """Return the names of files that are missing or differ from their records."""
     bad = []
-    for name, record in manifest.files.items():
+    for name, record in files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != record.bytes or file_digest(path) != record.sha256:
             bad.append(name)

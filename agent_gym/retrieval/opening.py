@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import os
 import threading
+from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
 from agent_gym.core.data import resolve_data
-from agent_gym.core.errors import ConfigError
 from agent_gym.retrieval.base import Retriever
 from agent_gym.retrieval.bm25 import Bm25Retriever
 from agent_gym.retrieval.building import Progress, build_index
 from agent_gym.retrieval.manifest import is_index, read_manifest
+
+
+class RetrieverKind(StrEnum):
+    """How passages are ranked."""
+
+    BM25 = "bm25"
+    """By words."""
+    DENSE = "dense"
+    """By the similarity of embeddings."""
+    HYBRID = "hybrid"
+    """By both, fused by reciprocal rank."""
+
 
 CACHE_VARIABLE = "AGENT_GYM_CACHE"
 """Environment variable with the folder of built indexes; `agent-gym` in the user's cache folder otherwise."""
@@ -46,28 +58,40 @@ def open_index(folder: str | Path) -> Bm25Retriever:
         return _open[key]
 
 
-def open_retriever(source: str | Path, *, on_progress: Progress | None = None) -> Retriever:
+def open_retriever(
+    source: str | Path, kind: RetrieverKind = RetrieverKind.BM25, *, on_progress: Progress | None = None
+) -> Retriever:
     """Return the retriever that a name stands for.
 
     Args:
         source: An index folder; a corpus file, whose index is built once into the user's cache and reused; or
-            the address of a Search-R1-compatible server (`http://...`). Relative names are also looked up in the
-            folder that `AGENT_GYM_DATA` names.
+            the address of a Search-R1-compatible server (`http://...`), which ranks as it likes. Relative names
+            are also looked up in the folder that `AGENT_GYM_DATA` names.
+        kind: Ranking of an index or corpus; dense and hybrid need an index with vectors (`agent-gym index embed`).
         on_progress: Told about the building of an index.
 
     Raises:
-        DataError: There is no such index or corpus, or it is damaged.
-        ConfigError: The address is malformed.
+        DataError: There is no such index or corpus, or it is damaged, or it has no vectors.
+        ConfigError: The address is malformed, or the kind needs the extra [search].
     """
+    kind = RetrieverKind(kind)
     if isinstance(source, str) and "://" in source:
-        raise ConfigError(f"{source} is no address of a retrieval server")
+        from agent_gym.retrieval.remote import RemoteRetriever
+
+        return RemoteRetriever(source)
     path = resolve_data(source, "an index folder (agent-gym index build), or a corpus as JSON lines")
-    if path.is_dir():
-        return open_index(path)
-    folder = cached_index(path)
-    if not is_index(folder):
-        build_index(path, folder, wait=True, on_progress=on_progress)
-    return open_index(folder)
+    if path.is_file():
+        corpus, path = path, cached_index(path)
+        if not is_index(path):
+            build_index(corpus, path, wait=True, on_progress=on_progress)
+    lexical = open_index(path)
+    if kind is RetrieverKind.BM25:
+        return lexical
+    from agent_gym.retrieval.dense import open_dense
+    from agent_gym.retrieval.hybrid import HybridRetriever
+
+    dense = open_dense(path)
+    return dense if kind is RetrieverKind.DENSE else HybridRetriever([lexical, dense])
 
 
 def cached_index(corpus: Path) -> Path:

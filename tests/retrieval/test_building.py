@@ -88,7 +88,7 @@ def test_rows_written_after_the_last_checkpoint_are_dropped(corpus_file: Path, t
         with (tmp_path / "index.partial" / name).open("ab") as stream:
             stream.write(b"torn row")
     manifest = build_index(corpus_file, index)
-    assert manifest.size == 300 and damaged_files(index, manifest) == []
+    assert manifest.size == 300 and damaged_files(index, manifest.files) == []
 
 
 def test_a_changed_corpus_starts_an_interrupted_build_anew(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_a_folder_of_something_else_is_never_replaced(corpus_file: Path, tmp_pat
 
 def test_damage_is_found(corpus_file: Path, tmp_path: Path) -> None:
     manifest = build_index(corpus_file, tmp_path / "index")
-    assert damaged_files(tmp_path / "index", manifest) == []
+    assert damaged_files(tmp_path / "index", manifest.files) == []
     rows = tmp_path / "index" / "passages.jsonl"
     content = bytearray(rows.read_bytes())
     content[100] ^= 1
     rows.write_bytes(content)
-    assert damaged_files(tmp_path / "index", manifest) == ["passages.jsonl"]
+    assert damaged_files(tmp_path / "index", manifest.files) == ["passages.jsonl"]
     rows.write_bytes(content[:-5])
     with pytest.raises(DataError, match="do not fit"):
         open_index(tmp_path / "index")
