@@ -254,6 +254,27 @@ class CheckpointStore:
         self._prune(final)
         return final
 
+    def set_score(self, step: int, score: float) -> bool:
+        """Give a checkpoint that was saved without a score one that became known later.
+
+        Returns:
+            False when there is no whole checkpoint of that step, or it has a score already.
+        """
+        folder = self._path(step)
+        try:
+            manifest = _read_manifest(folder)
+        except DataError:
+            return False
+        if manifest["score"] is not None or not math.isfinite(score):
+            return False
+        manifest["score"] = score
+        manifest["blake2b"] = _manifest_digest(manifest)
+        partial = folder / f"{_TEMPORARY}{_MANIFEST}"
+        _write(partial, dump_json(manifest, "the manifest"))
+        _flush(partial)
+        os.replace(partial, folder / _MANIFEST)
+        return True
+
     def steps(self) -> list[int]:
         """Return the steps that have a folder, whole or not, in ascending order."""
         return sorted(

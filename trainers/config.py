@@ -29,6 +29,7 @@ from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyMode
 from trainers.algorithms import AdvantageKind, AlgorithmConfig, get_algorithm
 from trainers.cloning_settings import CloningSettings
+from trainers.detector import check_names
 from trainers.lora_settings import LoraSettings
 from trainers.schedules import Schedule
 
@@ -301,6 +302,9 @@ class RunSettings:
     """Iterations between samples of episodes written to `episodes/`; 0 writes none."""
     episodes_groups: int = 2
     """Groups written each time."""
+    stop_on: tuple[str, ...] = ()
+    """Warnings of `trainers.detector` that end the run with its best checkpoint; "collapse" stands for
+    ratio_collapse and success_collapse."""
     threads: int = 1
     """CPU threads of torch; 0 leaves torch's default. One is fastest for tiny models."""
     deterministic: bool = True
@@ -373,6 +377,7 @@ class TrainConfig:
             raise ConfigError(
                 f"rollout.sampler='hf' has no options, got rollout.sampler_options={self.rollout.sampler_options}"
             )
+        check_names(self.run.stop_on)
         self._check_environments()
 
     def _check_environments(self) -> None:
@@ -453,6 +458,9 @@ def resolve_config(values: Mapping[str, Any]) -> TrainConfig:
         raise ConfigError(f"algorithm has no field {unknown[0]!r}.{suggest(unknown[0], row)}")
     values["algorithm"] = {**row, **overrides}
     values["algorithm_name"] = name
+    run = values.get("run")
+    if isinstance(run, Mapping) and isinstance(run.get("stop_on"), str):
+        values["run"] = {**run, "stop_on": [part.strip() for part in run["stop_on"].split(",") if part.strip()]}
     try:
         return _ADAPTER.validate_python(values)
     except ValidationError as error:

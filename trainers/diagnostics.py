@@ -19,7 +19,7 @@ from torch import Tensor
 from agent_gym.core.errors import DataError
 from trainers.algorithms import KLKind
 from trainers.losses import LossOutput
-from trainers.metrics import KL_BUCKETS, METRICS, QUANTILES
+from trainers.metrics import KL_BUCKETS, LOW_RATIO, METRICS, QUANTILES
 from trainers.regularisers import token_kl
 from trainers.tokens import TokenBatch, turns
 
@@ -197,6 +197,7 @@ def _turn_columns(tokens: TokenBatch, output: LossOutput) -> dict[str, Column]:
         "advantage": _column(groups.mean(tokens.clean(tokens.advantage))),
         "above": _column(ratio > high),
         "below": _column(ratio < low),
+        "low": _column(-groups.mean(output.log_ratio) > LOW_RATIO),
         "off": _column(groups.mean(tokens.clean(output.gradient_off)) == 1),
         "masked": _column(groups.mean(tokens.clean(output.sequence_masked)) == 1),
     }
@@ -242,6 +243,7 @@ def _turn_metrics(columns: dict[str, Column]) -> dict[str, float]:
     return {
         "clip/rows_above": _mean(positive & (columns["above"] > 0)),
         "clip/rows_below": _mean(negative & (columns["below"] > 0)),
+        "ratio/negative_rows_low": _mean(negative & (columns["low"] > 0)),
         "clip/grad_zero_rows_positive": _mean(positive & off),
         "clip/grad_zero_rows_negative": _mean(negative & off),
         "clip/sequence_masked_rows": _mean(columns["masked"]),

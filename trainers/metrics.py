@@ -5,12 +5,17 @@ The same sentences appear in the documentation, on the console and in TensorBoar
 
 from __future__ import annotations
 
+from trainers.detector import WarningName
+
 QUANTILES = (1, 10, 50, 90, 99)
 """Percent points at which the ratio is reported."""
 
 _SIGN = {"pos": "A > 0", "neg": "A < 0"}
 _SIDE = {"up": "ratio at or above 1", "down": "ratio below 1"}
 _LEVEL = {"high": "entropy above the median", "low": "entropy at or below the median"}
+
+LOW_RATIO = 0.223
+"""A turn whose mean of log old - log new exceeds this has a low ratio: the published delta of the sequence mask."""
 
 KL_BUCKETS: dict[str, str] = {
     f"{sign}_{side}_{level}": f"{_SIGN[sign]}, {_SIDE[side]}, {_LEVEL[level]}"
@@ -47,6 +52,7 @@ METRICS: dict[str, str] = {
         for side in ("positive", "negative")
         for quantile in QUANTILES
     },
+    "ratio/negative_rows_low": "Turn rows with A < 0 and a mean ratio below 0.8 (log -0.223), as a share of all.",
     **{
         f"kl_share/{name}": f"Share of the k3 KL (to the reference; without one, to the sampler) on {text}."
         for name, text in KL_BUCKETS.items()
@@ -74,6 +80,7 @@ METRICS: dict[str, str] = {
     "filter/filled_groups": "Uniform groups that filled the batch because mixed ones ran short.",
     "filter/active": "1 when the group filter acted this iteration, 0 during its warm-up or without one.",
     "curriculum/stage": "Stage of the curriculum that was played, counted from 1.",
+    **{f"warning/{name}": f"1 while the detector's warning {name} holds." for name in WarningName},
 }
 """Metric name -> one sentence."""
 

@@ -31,6 +31,7 @@ from trainers.cloning import CloningStep, clone
 from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
 from trainers.collect import Collected, GroupCollector
 from trainers.config import TINY, TrainConfig
+from trainers.detector import ADVICE
 from trainers.diagnostics import IterationDiagnostics, ReplyRows
 from trainers.evaluation import Evaluation, summarise_groups
 from trainers.lanes import Lanes
@@ -39,7 +40,7 @@ from trainers.mixture import apportion
 from trainers.policy import Policy
 from trainers.rows import finite_episodes
 from trainers.run_evaluation import TEST, RunEvaluator
-from trainers.run_folder import RunFolder
+from trainers.run_folder import CHECKPOINTS, REFERENCE, RunFolder
 from trainers.samplers.base import Sampler
 from trainers.schedules import LearningRate
 from trainers.setup import (
@@ -54,8 +55,9 @@ from trainers.setup import (
     training_sampling,
 )
 from trainers.tasks import TaskSampler
-from trainers.tracking import RunTracker
+from trainers.tracking import RunTracker, read_metrics
 from trainers.update import MicroStep, Updater, turn_entropies
+from trainers.watch import Watch
 
 _TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
@@ -157,20 +159,25 @@ class Trainer:
                 return self._stopped(first)
             self.folder.update_summary({"before": before})
         tracker = RunTracker(self.folder.path, first)
+        watch = Watch(self.folder.path, config.run.stop_on, read_metrics(self.folder.path))
+        done = first
         try:
             stopping = self.should_stop()
-            for iteration in range(first, config.iterations):
+            while done < config.iterations and watch.stopping is None:
                 if stopping:
-                    return self._stopped(iteration)
-                stopping = self._iterate(iteration, collector, updater, sampler, evaluator, tracker, lanes)
+                    return self._stopped(done)
+                stopping = self._iterate(done, collector, updater, sampler, evaluator, tracker, lanes, watch)
+                done += 1
         finally:
             tracker.close()
+        results: dict[str, Any] = {"iterations": done}
+        if watch.stopping is not None:
+            results["stopped"] = self._return_to_best(policy, watch)
+            sampler.sync(policy)
         after = evaluator.final("after")
         if after is None:
-            return self._stopped(config.iterations)
-        return self.folder.update_summary(
-            {"after": after, "iterations": config.iterations, "checksum": policy.checksum()}
-        )
+            return self._stopped(done)
+        return self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
 
     def _latest(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, or None when none was ever written.
@@ -186,6 +193,33 @@ class Trainer:
                 "restore one, or start a new run in another folder"
             )
         return found
+
+    def _return_to_best(self, policy: Policy, watch: Watch) -> dict[str, Any]:
+        """Load the weights of the best checkpoint into the policy, after a warning has ended the run.
+
+        Checkpoints compare by the success of evaluations; without these by the training success of the iteration
+        that began with them. The policy before training takes part, as step 0.
+
+        Returns:
+            What the summary says of it.
+        """
+        warning = watch.stopping
+        assert warning is not None
+        before = self.folder.summary()["before"][TEST]["success"]
+        if not self.config.evaluation.every:
+            before = watch.history[0]["rollout/success"]
+        best = self.store.best()
+        if best is not None and best.score is not None and best.score >= before:
+            best.restore(model=policy)
+            kept = {"step": best.step, "score": best.score, "path": f"{CHECKPOINTS}/{best.path.name}"}
+        else:
+            policy.load_weights(self.folder.reference)
+            kept = {"step": 0, "score": before, "path": REFERENCE}
+        self.reporter.say(
+            f"Stopped by the detector ({warning.name.value}) after iteration {warning.iteration + 1}. The policy "
+            f"is that of step {kept['step']} again ({kept['path']}), the best one kept."
+        )
+        return {**warning.to_row(), "best": kept}
 
     def _stopped(self, done: int) -> dict[str, Any]:
         self.reporter.say(
@@ -203,11 +237,14 @@ class Trainer:
         evaluator: RunEvaluator,
         tracker: RunTracker,
         lanes: Lanes,
+        watch: Watch,
     ) -> bool:
         """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
         config = self.config
         clock = _Clock()
         collected = collector.collect(iteration)
+        if config.run.stop_on and not config.evaluation.every:
+            self.store.set_score(iteration, collected.stats["rollout/success"])
         clock.lap("sampling")
         updater.scheduler.start(iteration)
         metrics = self._learn(iteration, collected, updater)
@@ -224,10 +261,15 @@ class Trainer:
             metrics |= found
             score = found[f"{TEST}/success"]
             clock.lap("evaluation")
+        state, fresh = watch.see(iteration, metrics)
+        metrics |= state
         tracker.log(iteration, metrics, clock.seconds)
         self.reporter.iteration(done, config.iterations, metrics, clock.total)
+        for warning in fresh:
+            self.reporter.say(f"Warning ({warning.name.value}): {warning.sentence} {ADVICE[warning.name]}")
         stopping = self.should_stop()
-        due = done == config.iterations or done % config.run.checkpoint_every == 0
+        last = done == config.iterations or watch.stopping is not None
+        due = last or done % config.run.checkpoint_every == 0
         if due or stopping or score is not None:
             self._save(done, updater, lanes, score)
         return stopping

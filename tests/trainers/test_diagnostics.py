@@ -194,3 +194,9 @@ def test_explanations_are_one_sentence_each() -> None:
         assert text[0].isupper() or text[0].isdigit(), name
         assert text.endswith("."), name
         assert ". " not in text, name
+
+
+def test_low_negative_rows_are_counted_whatever_the_band() -> None:
+    replies = [Reply([-0.5, -0.1], -1.0), Reply([-0.5, 0.3], -1.0), Reply([-0.5], 1.0), Reply([0.1], -1.0)]
+    for config in (TOKEN, BAND, replace(ALGORITHMS["cispo"], kl_coef=0.0)):
+        assert summary(replies, config)["ratio/negative_rows_low"] == pytest.approx(1 / 4)
