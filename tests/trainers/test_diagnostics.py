@@ -95,7 +95,7 @@ def test_metrics_without_input_are_left_out() -> None:
     assert IterationDiagnostics().summary() == {}
     found = summary([Reply([0.1], 1.0)], TOKEN, entropy=None)
     assert "policy/entropy" not in found
-    assert not any(name.startswith("ratio/negative") for name in found)
+    assert not any(name.startswith("ratio/negative_p") for name in found)
 
 
 def test_a_minibatch_without_sampled_tokens_adds_nothing() -> None:
@@ -184,8 +184,8 @@ def test_a_full_iteration_reports_every_explained_metric_in_order() -> None:
     diagnostics.add_stats(plan.stats())
     found = diagnostics.summary()
     assert list(found) == [name for name in METRICS if name in found]
-    # The training loop adds counters of its own to these two families.
-    assert {name.split("/")[0] for name in set(METRICS) - set(found)} <= {"optim", "rollout"}
+    # The training loop adds counters of its own to these families.
+    assert {name.split("/")[0] for name in set(METRICS) - set(found)} <= {"curriculum", "optim", "rollout", "warning"}
     assert all(math.isfinite(value) for value in found.values())
 
 
