@@ -12,11 +12,14 @@ EXIT_ERRORS = 1
 
 def register(app: typer.Typer) -> None:
     """Add the subcommands."""
+    from benchmarks.retrieval import cli as retrieval
+
     app.command("eval")(evaluate_agent)
     bench = typer.Typer(help="Measure speed, and compare algorithms.", no_args_is_help=True, rich_markup_mode=None)
     bench.command("throughput")(throughput)
     bench.command("search")(search)
     bench.command("sweep")(sweep)
+    retrieval.register(bench)
     app.add_typer(bench, name="bench")
 
 

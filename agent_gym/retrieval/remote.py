@@ -133,7 +133,8 @@ class RemoteRetriever(Retriever):
                 f"a retrieval server needs the extra [search]: pip install 'agent-gym[search]' ({error})"
             ) from error
         self._httpx = httpx
-        self._client = httpx.Client(timeout=self.config.timeout)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._client = httpx.Client(timeout=self.config.timeout, limits=limits)
         self._process = os.getpid()
 
     def _post(self, body: dict[str, Any]) -> Any:
