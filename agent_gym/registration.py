@@ -18,6 +18,7 @@ NAMESPACE = "agent_gym"
 
 _ALFWORLD = "agent_gym.envs.alfworld.env:ALFWorldEnv"
 _SOKOBAN = "agent_gym.envs.sokoban.env:SokobanEnv"
+_WEBSHOP = "agent_gym.envs.webshop.env:WebShopEnv"
 
 
 IDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -30,6 +31,7 @@ IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ALFWorld-v0": (_ALFWORLD, {}),
     "ALFWorld-Small-v0": (_ALFWORLD, {"difficulty": "small"}),
     "ALFWorld-Large-v0": (_ALFWORLD, {"difficulty": "large"}),
+    "WebShop-v0": (_WEBSHOP, {}),
     "Boxoban-v0": ("agent_gym.envs.sokoban.env:BoxobanEnv", {}),
 }
 """Id without namespace -> entry point and options."""

@@ -9,6 +9,21 @@ from agent_gym.core.errors import DataError
 
 DATA_VARIABLE = "AGENT_GYM_DATA"
 """Environment variable with a folder in which relative data names are also looked up."""
+CACHE_VARIABLE = "AGENT_GYM_CACHE"
+"""Environment variable that moves the folder in which what was worked out is kept."""
+
+
+def cache_folder(name: str) -> Path:
+    """Return a folder of the user's cache; it need not exist yet.
+
+    Args:
+        name: Name of the part, such as an environment's.
+    """
+    own = os.environ.get(CACHE_VARIABLE)
+    if own:
+        return Path(own) / name
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "agent-gym" / name
 
 
 def resolve_data(name: str | Path, expected: str) -> Path:

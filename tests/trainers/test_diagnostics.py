@@ -185,7 +185,12 @@ def test_a_full_iteration_reports_every_explained_metric_in_order() -> None:
     found = diagnostics.summary()
     assert list(found) == [name for name in METRICS if name in found]
     # The training loop adds counters of its own to these families.
-    assert {name.split("/")[0] for name in set(METRICS) - set(found)} <= {"curriculum", "optim", "rollout", "warning"}
+    assert {name.split("/")[0] for name in set(METRICS) - set(found)} <= {
+        "curriculum",
+        "optim",
+        "rollout",
+        "warning",
+    }
     assert all(math.isfinite(value) for value in found.values())
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from agent_gym.core import data
 from agent_gym.core.errors import DataError
 from agent_gym.envs.alfworld.gamefile import read_game_content
 from agent_gym.envs.alfworld.goals import TaskType
@@ -112,11 +113,7 @@ def find_data_root(folder: str | Path) -> Path:
 
 def cache_folder() -> Path:
     """Return the user's cache folder for game indexes; AGENT_GYM_CACHE moves it."""
-    own = os.environ.get("AGENT_GYM_CACHE")
-    if own:
-        return Path(own) / "alfworld"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "agent-gym" / "alfworld"
+    return data.cache_folder("alfworld")
 
 
 def build_index(folder: str | Path, cache: Path | None = None) -> GameIndex:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -58,6 +59,9 @@ class Goal:
     kind: GoalKind
     weight: float = 1.0
     index: int = -1
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Goal:
+        return self  # read-only
 
     def to_record(self) -> dict[str, Any]:
         """Return the goal as the original's dict, with `kind` and `canonical_index` beside its keys."""
@@ -218,7 +222,7 @@ def synthetic_goal(product: Product, number: int, limit: float, weight: float = 
 
 def canonical_order(count: int) -> np.ndarray:
     """Return the canonical order of `count` goals: place -> number in catalogue order, int64 [count]."""
-    order = list(range(count))
+    order = array("q", range(count))
     random.Random(CANONICAL_SEED).shuffle(order)
     return np.array(order, dtype=np.int64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from agent_gym.envs.webshop.kinds import Button, PageKind, SubPage
 from agent_gym.envs.webshop.product import RATING, Product
@@ -51,6 +51,9 @@ class Page:
         """The product of an item, sub or last page."""
         assert self.product is not None, f"a page of kind {self.kind.value!r} shows no single product"
         return self.product
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Page:
+        return self  # read-only
 
     def buttons(self) -> tuple[str, ...]:
         """Return the texts of the buttons in page order."""

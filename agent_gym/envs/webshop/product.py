@@ -91,6 +91,9 @@ class Product:
         """The parts of `product_category`."""
         return category_parts(self.product_category)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Product:
+        return self  # read-only
+
     def index_text(self) -> str:
         """Return the text that the search engine indexes: title, description, first feature and options."""
         options = ", and ".join(f"{axis}: {', '.join(values)}" for axis, values in self.options)

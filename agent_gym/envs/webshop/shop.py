@@ -60,6 +60,7 @@ class Shop:
         reward: How purchases are judged.
         show_attributes: Whether item pages have a button for the product's attributes.
         magic: Further queries by their first word, such as the original's "<r>"; None has none.
+        maker: Function and arguments that make this shop again, which pickling sends instead of the shop.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Shop:
         reward: RewardKind = RewardKind.WEBSHOP,
         show_attributes: bool = False,
         magic: Callable[[tuple[str, ...]], Sequence[int] | None] | None = None,
+        maker: tuple[Callable[..., Shop], tuple[Any, ...]] | None = None,
     ) -> None:
         self.catalog = catalog
         self.nouns = nouns
@@ -80,6 +82,7 @@ class Shop:
         self.show_attributes = show_attributes
         self._engine = engine
         self._magic = magic
+        self._maker = maker
         self._hits = lru_cache(maxsize=_CACHED_QUERIES)(self._search)
 
     def hits(self, keywords: tuple[str, ...]) -> tuple[int, ...]:
@@ -106,6 +109,11 @@ class Shop:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
         return self  # read-only: copies of an environment share it
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._maker is None:
+            raise TypeError("this shop was made without a maker, so it cannot be pickled")
+        return self._maker
 
 
 class Session:

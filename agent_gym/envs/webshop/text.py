@@ -28,20 +28,44 @@ def receipt_options(selected: Mapping[str, str]) -> str:
 
 def plain_text(page: Page) -> str:
     """Return the texts of a page joined by " [SEP] " (observation mode `text`)."""
-    return SEPARATOR.join([node.text.strip() for node in _nodes(page)])
+    return with_goal(page, text_without_goal(page))
 
 
-def rich_text(page: Page, compat: Compat) -> str:
+def text_without_goal(page: Page) -> str:
+    """Return the texts of a page without the instruction and its heading, joined by " [SEP] "."""
+    return SEPARATOR.join([node.text.strip() for node in _without_goal(page)])
+
+
+def with_goal(page: Page, text: str) -> str:
+    """Return the text of `text_without_goal` with the instruction in its place."""
+    if page.kind is PageKind.DONE:
+        return text
+    goal = f"Instruction:{SEPARATOR}{page.instruction.strip()}"
+    if page.kind is PageKind.INDEX:
+        first, _, rest = text.partition(SEPARATOR)
+        return f"{first}{SEPARATOR}{goal}{SEPARATOR}{rest}"
+    return f"{goal}{SEPARATOR}{text}"
+
+
+def state_text(page: Page, text: str) -> str:
+    """Return the text of `text_without_goal` with the chosen options, which a browser would show."""
+    if page.kind is not PageKind.ITEM or not page.selected:
+        return text
+    chosen = "; ".join(f"{axis}: {value}" for axis, value in sorted(page.selected.items()))
+    return f"{text}{SEPARATOR}Chosen: {chosen}"
+
+
+def rich_text(page: Page, compat: Compat, *, goal: bool = True) -> str:
     """Return the texts of a page line by line, with markers (observation mode `text_rich`).
 
     A chosen option value is marked `[clicked button]` and announced at the top. The original looks for the
     quoted value in the JSON of the chosen options, so values that JSON escapes are never marked there;
-    `Compat.FIXED` marks them, and only on their own axis.
+    `Compat.FIXED` marks them, and only on their own axis. Without `goal`, the instruction is left out.
     """
     chosen = json.dumps(dict(page.selected)) if page.kind is PageKind.ITEM else ""
     lines: list[str] = []
     clicked: list[str] = []
-    for kind, text, axis in _nodes(page):
+    for kind, text, axis in _nodes(page) if goal else _without_goal(page):
         if kind is NodeKind.TEXT:
             lines.append(text)
         elif kind is NodeKind.BUTTON:
@@ -82,3 +106,10 @@ def page_url(page: Page, session: str) -> str:
 
 def _nodes(page: Page) -> list[Node]:
     return page_nodes(page, receipt_options(page.selected) if page.kind is PageKind.DONE else "")
+
+
+def _without_goal(page: Page) -> list[Node]:
+    nodes = _nodes(page)
+    if page.kind is PageKind.INDEX:
+        return [nodes[0], *nodes[3:]]
+    return nodes if page.kind is PageKind.DONE else nodes[2:]

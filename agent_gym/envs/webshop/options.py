@@ -1,0 +1,72 @@
+"""Arguments of the WebShop environment: named difficulties and reading what users give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.envs.webshop.generator import Detail, ShopSpec
+
+_Kind = TypeVar("_Kind", bound=StrEnum)
+
+DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
+    "tiny": ShopSpec(
+        products=60,
+        distractors=1,
+        attributes=2,
+        asked_attributes=1,
+        asked_options=1,
+        values=3,
+        goals=12,
+        kinds=12,
+        detail=Detail.SHORT,
+    ),
+    "easy": ShopSpec(distractors=1, asked_attributes=2, asked_options=1),
+    "standard": ShopSpec(),
+    "hard": ShopSpec(distractors=9, attributes=7, asked_attributes=5, asked_options=3, values=10),
+}
+"""Name -> generated catalogue."""
+
+
+def choice(name: str, kind: type[_Kind], value: Any) -> _Kind:
+    """Return the member of an enumeration that a user named.
+
+    Raises:
+        ConfigError: There is no such member; the message lists all.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = [member.value for member in kind]
+        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a truth value that a user gave.
+
+    Raises:
+        ConfigError: It is none.
+    """
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be true or false, got {value!r}")
+    return value
+
+
+def shop_spec(difficulty: Any, knobs: Mapping[str, Any]) -> ShopSpec:
+    """Return the generated catalogue of a named difficulty, with some of its numbers replaced.
+
+    Raises:
+        ConfigError: There is no such difficulty, or a number is out of range.
+    """
+    if difficulty not in DIFFICULTIES:
+        known = list(DIFFICULTIES)
+        raise ConfigError(
+            f"difficulty must be one of {known}, got {difficulty!r}.{suggest(str(difficulty), known)}"
+        )
+    values = dict(knobs)
+    if "detail" in values:
+        values["detail"] = choice("detail", Detail, values["detail"])
+    return replace(DIFFICULTIES[difficulty], **values)

@@ -1,0 +1,195 @@
+"""A catalogue on disk: mapped into memory, shared by all environments and processes, opened in milliseconds.
+
+    store.json                    version, counts, seed of the price table, hashes of the sources
+    products.rows, .offsets.npy   the products, compressed one by one
+    nouns.rows, .offsets.npy      nouns of the titles, where they are known
+    asins.npy, asin_order.npy     identifiers in catalogue order, and the rows in the order of identifiers
+    prices.npy                    one price per product
+    human.rows, human_*.npy       human instructions and where their goals stand
+    synthetic_*.npy               where the synthetic goals stand, and their weights
+    index/                        the search index
+
+`agent_gym.envs.webshop.building` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from agent_gym.core.errors import DataError
+from agent_gym.envs.webshop.goal_table import GoalTable
+from agent_gym.envs.webshop.goals import Goal, draw_limit, human_goal, synthetic_goal
+from agent_gym.envs.webshop.kinds import GoalKind
+from agent_gym.envs.webshop.product import Product
+from agent_gym.envs.webshop.rows import RowFile
+
+MANIFEST: Final = "store.json"
+KIND: Final = "agent-gym webshop catalogue"
+FORMAT: Final = 1
+INDEX: Final = "index"
+_CACHED_PRODUCTS: Final = 4096
+_CACHED_ROWS: Final = 16_384
+_REMEDY: Final = "Import the catalogue again: agent-gym data import-webshop FOLDER STORE"
+
+
+class Store:
+    """A catalogue, opened.
+
+    Copies share it; pickling sends the folder's name.
+
+    Args:
+        folder: The store's folder.
+
+    Raises:
+        DataError: The folder holds no store of this version, or a damaged one.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest = read_manifest(self.folder)
+        try:
+            self._asins = np.load(self.folder / "asins.npy", mmap_mode="r")
+            self._asin_order = np.load(self.folder / "asin_order.npy", mmap_mode="r")
+            self.prices = np.load(self.folder / "prices.npy", mmap_mode="r")
+            self._weights = np.load(self.folder / "synthetic_weights.npy", mmap_mode="r")
+            self.goal_tables = {kind: GoalTable.open(self.folder, kind) for kind in GoalKind}
+        except (OSError, ValueError) as error:
+            raise DataError(f"the store at {self.folder} is damaged: {error}. {_REMEDY}") from error
+        self._products = RowFile(self.folder, "products")
+        self._human = RowFile(self.folder, GoalKind.HUMAN.value)
+        self._nouns = RowFile(self.folder, "nouns") if self.manifest["nouns"] else None
+        self._engine: Any = None
+        self.product = lru_cache(maxsize=_CACHED_PRODUCTS)(self._product)
+        self.row = lru_cache(maxsize=_CACHED_ROWS)(self._row)
+
+    @property
+    def digest(self) -> str:
+        """Text that is equal for equal catalogues, price tables and goals."""
+        return str(self.manifest["digest"])
+
+    @property
+    def price_seed(self) -> int:
+        """Seed of the price table and the price limits."""
+        return int(self.manifest["price_seed"])
+
+    def __len__(self) -> int:
+        return len(self._asins)
+
+    def _product(self, row: int) -> Product:
+        return Product.from_row(self._products[row])
+
+    def _row(self, asin: str) -> int | None:
+        try:
+            key = asin.encode("ascii")
+        except UnicodeEncodeError:
+            return None
+        place = int(np.searchsorted(self._asins, key, sorter=self._asin_order))
+        if place == len(self._asins):
+            return None
+        row = int(self._asin_order[place])
+        return row if self._asins[row] == key else None
+
+    def asin(self, row: int) -> str:
+        """Return the identifier of a row."""
+        found: bytes = self._asins[row]
+        return found.decode("ascii")
+
+    def price(self, row: int) -> float:
+        """Return the price, in dollars, that goals and reward use."""
+        return float(self.prices[row])
+
+    def nouns(self, asin: str) -> tuple[str, tuple[str, ...]] | None:
+        """Return title and nouns of a product, None where they are not known."""
+        row = self.row(asin)
+        if self._nouns is None or row is None:
+            return None
+        found = self._nouns[row]
+        return None if found is None else (self.product(row).title, tuple(found))
+
+    @property
+    def has_nouns(self) -> bool:
+        """Whether the store has nouns of titles."""
+        return self._nouns is not None
+
+    def goal(self, kind: GoalKind, place: int, prices: Sequence[float] | None = None) -> Goal:
+        """Return the goal at a place of the canonical order.
+
+        Args:
+            kind: Human or synthetic.
+            place: The place.
+            prices: Another price table, by row.
+        """
+        owner, row, number = self.goal_tables[kind].at(place)
+        product = self.product(row)
+        price = float((self.prices if prices is None else prices)[row])
+        if kind is GoalKind.SYNTHETIC:
+            limit = draw_limit(price, product.asin, self.price_seed)
+            return synthetic_goal(product, number, limit, float(self._weights[owner]), place)
+        record = self._human[int(self.goal_tables[kind].order[place])]
+        limit = draw_limit(price, product.asin, self.price_seed, number)
+        return human_goal(product, record, limit, place)
+
+    def search(self, query: str, count: int) -> Sequence[int]:
+        """Return the rows that a query finds, best first."""
+        if self._engine is None:
+            from agent_gym.retrieval.lucene import LuceneIndex
+
+            self._engine = LuceneIndex.open(self.folder / INDEX)
+        rows, _ = self._engine.rank(query, count)
+        found: list[int] = rows.tolist()
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Store:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_store, (self.folder,)
+
+
+def is_store(folder: Path) -> bool:
+    """Tell whether a folder is a complete store."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> Mapping[str, Any]:
+    """Return what a store says about itself.
+
+    Raises:
+        DataError: The folder holds no store of this version.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(f"no catalogue store at {folder}: it has no {MANIFEST}. {_REMEDY}")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        kind, version = found["kind"], found["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is no manifest of a catalogue store: {error!r}. {_REMEDY}") from error
+    if (kind, version) != (KIND, FORMAT):
+        raise DataError(
+            f"{path} is of kind {kind!r}, version {version!r}; expected {KIND!r}, version {FORMAT}. {_REMEDY}"
+        )
+    manifest: dict[str, Any] = found
+    return manifest
+
+
+def open_store(folder: str | Path) -> Store:
+    """Return the store of a folder; opened once a process, and again when it was written anew.
+
+    Raises:
+        DataError: The folder holds no store of this version, or a damaged one.
+    """
+    path = Path(folder).absolute()
+    read_manifest(path)
+    return _opened(path, (path / MANIFEST).stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _opened(folder: Path, changed: int) -> Store:
+    return Store(folder)
