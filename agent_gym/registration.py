@@ -17,6 +17,7 @@ from agent_gym.core.errors import ConfigError, suggest
 NAMESPACE = "agent_gym"
 
 _ALFWORLD = "agent_gym.envs.alfworld.env:ALFWorldEnv"
+_SEARCHQA = "agent_gym.envs.searchqa.env:SearchQAEnv"
 _SOKOBAN = "agent_gym.envs.sokoban.env:SokobanEnv"
 _WEBSHOP = "agent_gym.envs.webshop.env:WebShopEnv"
 
@@ -32,6 +33,7 @@ IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ALFWorld-Small-v0": (_ALFWORLD, {"difficulty": "small"}),
     "ALFWorld-Large-v0": (_ALFWORLD, {"difficulty": "large"}),
     "WebShop-v0": (_WEBSHOP, {}),
+    "SearchQA-v0": (_SEARCHQA, {}),
     "Boxoban-v0": ("agent_gym.envs.sokoban.env:BoxobanEnv", {}),
 }
 """Id without namespace -> entry point and options."""

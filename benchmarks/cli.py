@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     bench.command("search")(search)
     bench.command("sweep")(sweep)
     retrieval.register(bench)
+    bench.command("searchqa")(searchqa)
     app.add_typer(bench, name="bench")
 
 
@@ -254,3 +255,24 @@ def sweep(
 
     names = None if only is None else tuple(name.strip() for name in only.split(","))
     run(config, output, names, None if seeds is None else parse_seeds(seeds), iterations, report)
+
+
+def searchqa(
+    questions: int = typer.Option(1_000, "--questions", min=1, help="Questions of each number of hops."),
+    entities: int = typer.Option(10_000, "--entities", min=40, help="Entities (passages) of the world."),
+    option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
+    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+) -> None:
+    """Check that generated questions can be answered by searching, and only so.
+
+    \b
+        agent-gym bench searchqa
+        agent-gym bench searchqa --entities 2000 --option aliases=0.3
+
+    Plays the expert through the real retriever, a guesser that never searches, and a single search whose passages
+    are looked through for the answer, by number of hops and by type.
+    """
+    from agent_gym.cli.options import parse_options
+    from benchmarks.searchqa import run
+
+    run(questions, entities, output, parse_options(option or []))

@@ -11,7 +11,8 @@ _SHUFFLED = 1_000_000  # sets up to this size are played in shuffled epochs, lar
 class TaskSampler:
     """Hands out task ids in an order fixed by the seed; its whole state is one position.
 
-    A finite set is played in epochs, each in its own shuffled order, so every task is seen equally often. A
+    A finite set is played in epochs, each in its own shuffled order, so every task is seen equally often; one
+    whose sources have weights is drawn from with them. A
     practically endless set (generated from seeds) is played in order: its tasks are independent already. Every
     draw moves the position on, those of the dynamic filter's further tries too, so a resumed run repeats
     nothing.
@@ -34,6 +35,9 @@ class TaskSampler:
         return [self._next() for _ in range(count)]
 
     def _next(self) -> str:
+        if self._tasks.weighted:
+            self.position += 1
+            return self._tasks.sample(generator(self._seed, "task draw", self.position)).id
         size = len(self._tasks.ids)
         epoch, index = divmod(self.position, size)
         if size <= _SHUFFLED:

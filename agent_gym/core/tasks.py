@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
 
@@ -49,6 +51,8 @@ class TaskSet(Sequence[Task]):
     """
 
     split: str
+    weighted: bool = False
+    """Whether `sample` prefers some tasks; an epoch over `ids` would lose that."""
 
     @property
     @abstractmethod
@@ -176,6 +180,33 @@ class LazyTaskSet(TaskSet):
     def load(self, task_id: str) -> Task:
         """Return the task of an id that the set holds."""
         return self._load(task_id)
+
+
+class MixedTaskSet(ListTaskSet):
+    """Task set of several sources that are drawn with given weights.
+
+    Args:
+        parts: Source -> its tasks.
+        weights: Source -> how often it is drawn relative to the others; 0 leaves it out.
+        split: Name of the split.
+
+    Raises:
+        DataError: No source has a weight above 0, or a weight is negative.
+    """
+
+    weighted = True
+
+    def __init__(self, parts: Mapping[str, TaskSet], weights: Mapping[str, float], *, split: str) -> None:
+        if any(not 0 <= weights[name] < float("inf") for name in parts) or not any(weights[name] for name in parts):
+            raise DataError(f"weights must be at least 0, and one above 0, got {dict(weights)}")
+        self._parts = [part for name, part in parts.items() if weights[name]]
+        self._bounds = list(accumulate(float(weights[name]) for name in parts if weights[name]))
+        super().__init__((task for part in self._parts for task in part), split=split)
+
+    def sample(self, rng: np.random.Generator) -> Task:
+        """Return a task: a source drawn by weight, then one of its tasks drawn uniformly."""
+        place = bisect_right(self._bounds, float(rng.random()) * self._bounds[-1])
+        return self._parts[min(place, len(self._parts) - 1)].sample(rng)
 
 
 class SeedIds(Sequence[str]):

@@ -1,0 +1,105 @@
+"""Arguments of the SearchQA environment: reading what users give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.envs.searchqa.composer import MOST_HOPS, QuestionType
+from agent_gym.envs.searchqa.generator import QuestionSpec, WorldSpec
+from agent_gym.envs.searchqa.texts import Style
+from agent_gym.retrieval.base import Retriever
+
+_Kind = TypeVar("_Kind", bound=StrEnum)
+
+_TERSE_ENTITIES = 60
+
+
+def choice(name: str, kind: type[_Kind], value: Any) -> _Kind:
+    """Return the member of an enumeration that a user named.
+
+    Raises:
+        ConfigError: There is no such member; the message lists all.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = [member.value for member in kind]
+        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None
+
+
+def at_least(name: str, value: Any, least: int) -> int:
+    """Return a whole number of at least `least`.
+
+    Raises:
+        ConfigError: The value is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return value
+
+
+def question_spec(hops: Any, types: Any) -> QuestionSpec:
+    """Return which questions are generated.
+
+    Args:
+        hops: A number, (fewest, most), or None for what the types allow.
+        types: A type, several, or None for all.
+
+    Raises:
+        ConfigError: One is out of range.
+    """
+    kinds = tuple(dict.fromkeys(choice("types", QuestionType, kind) for kind in _several("types", types)))
+    if hops is None:
+        from agent_gym.envs.searchqa.composer import HOPS
+
+        least = min((HOPS[kind][0] for kind in kinds), default=1)
+        return QuestionSpec((least, MOST_HOPS), kinds)
+    pair = tuple(_several("hops", hops))
+    pair = pair * 2 if len(pair) == 1 else pair
+    if len(pair) != 2:
+        raise ConfigError(f"hops is a number or (fewest, most), got {hops!r}")
+    return QuestionSpec((at_least("hops", pair[0], 1), at_least("hops", pair[1], 1)), kinds)
+
+
+def world_spec(style: Any, knobs: Mapping[str, Any]) -> WorldSpec:
+    """Return the size and difficulty of generated worlds; terse ones are small and plain unless asked otherwise."""
+    worded = choice("style", Style, Style.PROSE if style is None else style)
+    usual: dict[str, Any] = {}
+    if worded is Style.TERSE:
+        usual = {"entities": _TERSE_ENTITIES, "aliases": 0.0, "near_names": 0.0}
+    return WorldSpec(style=worded, **{**usual, **knobs})
+
+
+def retriever_of(corpus: str | Path | None, retriever: Retriever | str | Path | None) -> Retriever | None:
+    """Return the retriever that the arguments name, or None for that of the generated world.
+
+    Raises:
+        ConfigError: Both are given.
+        DataError: What is named is not there.
+    """
+    if corpus is not None and retriever is not None:
+        raise ConfigError("corpus= and retriever= both say where passages come from; drop one of them")
+    if isinstance(retriever, Retriever):
+        return retriever
+    named = retriever if retriever is not None else corpus
+    if named is None:
+        return None
+    if not isinstance(named, (str, Path)):
+        raise ConfigError(f"retriever must be a path, an address or a Retriever, got {type(named).__name__}")
+    from agent_gym.retrieval.opening import open_retriever
+
+    return open_retriever(named)
+
+
+def _several(name: str, given: Any) -> tuple[Any, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str | int | float):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"{name} must be a list, got {type(given).__name__}")
+    return tuple(given)
