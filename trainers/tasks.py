@@ -11,11 +11,10 @@ _SHUFFLED = 1_000_000  # sets up to this size are played in shuffled epochs, lar
 class TaskSampler:
     """Hands out task ids in an order fixed by the seed; its whole state is one position.
 
-    A finite set is played in epochs, each in its own shuffled order, so every task is seen equally often; one
-    whose sources have weights is drawn from with them. A
-    practically endless set (generated from seeds) is played in order: its tasks are independent already. Every
-    draw moves the position on, those of the dynamic filter's further tries too, so a resumed run repeats
-    nothing.
+    A finite set is played in epochs, each in its own shuffled order, so every task is seen equally often. A
+    practically endless set (generated from seeds) is played in order: its tasks are independent already. A set
+    whose sources have weights is drawn from with them. Every draw moves the position on, those of the dynamic
+    filter's further tries too, so a resumed run repeats nothing.
 
     Args:
         tasks: Tasks to draw from.
