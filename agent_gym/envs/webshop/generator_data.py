@@ -269,7 +269,8 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
 
 SYLLABLES: Final = _words(
     "ba, be, bo, bri, ca, cor, da, del, do, el, fa, fen, fi, go, gri, ha, hel, il, jo, ka, ken, lo, lu, ma, mer,"
-    "mi, na, nel, no, or, pa, per, po, ra, ren, ri, ro, sa, sel, so, ta, tel, tri, u, va, ven, vi, wa, wil, xa, yo, zen"
+    "mi, na, nel, no, or, pa, per, po, ra, ren, ri, ro, sa, sel, so, ta, tel, tri, u, va, ven, vi, wa, wil,"
+    "xa, yo, zen"
 )
 SENTENCES: Final = (
     "This {noun} is made for {use}.",
