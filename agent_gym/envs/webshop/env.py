@@ -219,9 +219,9 @@ class WebShopEnv(TextEnv):
             return rich_text(page, session.shop.compat)
         if self.observation is Observation.URL:
             return page_url(page, session.name)
-        from agent_gym.envs.webshop.html import render_page
+        from agent_gym.envs.webshop.site.markup import render
 
-        return render_page(page, session.name)
+        return render(page, session.name)
 
     def _act(self, action: str) -> Outcome:
         session = self.session
