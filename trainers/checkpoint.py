@@ -24,6 +24,7 @@ from safetensors.torch import load_file, load_model, save_file, save_model
 from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError
 from trainers.training_state import (
     Generator,
+    OptimizerState,
     decode,
     dump_json,
     encode,
@@ -122,11 +123,19 @@ class Checkpoint:
         optimizer: torch.optim.Optimizer | None = None,
         scheduler: Stateful | None = None,
         generators: Mapping[str, Generator] | None = None,
+        weights: bool = True,
     ) -> dict[str, Any]:
         """Put the given objects, in place, into the saved state; those not given are left alone.
 
         An optimiser needs its model, whose parameter names tell states apart. A scheduler is restored after
         its optimiser.
+
+        Args:
+            model: The model.
+            optimizer: Its optimiser.
+            scheduler: Learning-rate scheduler.
+            generators: Sources of randomness, by name.
+            weights: False where the model has its weights already, as one that is sharded after loading.
 
         Returns:
             `extra`.
@@ -135,7 +144,7 @@ class Checkpoint:
             DataError: The checkpoint lacks a part that is asked for, or that part does not fit.
             ConfigError: An optimiser without its model.
         """
-        if model is not None:
+        if model is not None and weights:
             _savable(model).load_weights(self.model_folder)
         if optimizer is not None:
             if model is None:
@@ -188,7 +197,7 @@ class CheckpointStore:
         step: int,
         *,
         model: Savable | torch.nn.Module,
-        optimizer: torch.optim.Optimizer | None = None,
+        optimizer: torch.optim.Optimizer | OptimizerState | None = None,
         scheduler: Stateful | None = None,
         generators: Mapping[str, Generator] | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -199,7 +208,7 @@ class CheckpointStore:
         Args:
             step: Step of the run, 0 or more; a checkpoint of the same step is replaced.
             model: A policy, or any torch module.
-            optimizer: Of the model's parameters.
+            optimizer: Of the model's parameters, or its state.
             scheduler: Learning-rate scheduler.
             generators: Every source of randomness of the run, by name.
             extra: JSON data: position in the task order, metrics, configuration.
@@ -225,7 +234,9 @@ class CheckpointStore:
             saver = _savable(model)
             saver.save(partial / "model")
             if optimizer is not None:
-                tensors, rest = optimizer_state(optimizer, saver.named_parameters())
+                if isinstance(optimizer, torch.optim.Optimizer):
+                    optimizer = optimizer_state(optimizer, saver.named_parameters())
+                tensors, rest = optimizer
                 save_file(tensors, str(partial / "optimizer.safetensors"))
                 _write(partial / "optimizer.json", dump_json(rest, "the optimiser's options"))
             if scheduler is not None:

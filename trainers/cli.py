@@ -106,23 +106,38 @@ def _list() -> None:
 def _run(path: Path, config: Any) -> None:
     """Create or open the run folder, train, and print what came of it."""
     from trainers.console import ConsoleReporter
+    from trainers.distributed import launched_size, open_world
     from trainers.run_folder import RunFolder
-    from trainers.trainer import Trainer
+    from trainers.trainer import Reporter, SilentReporter, Trainer
 
-    folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
-    reporter = ConsoleReporter()
-    summary = Trainer(folder, reporter, _stop_on_interrupt()).run()
-    reporter.summary(summary, path)
+    should_stop = _stop_on_interrupt(alone=launched_size() == 1)
+    with open_world() as world:
+        if world.is_main:
+            folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
+        world.from_main(None)  # the folder is there now
+        if not world.is_main:
+            folder = RunFolder.open(path, writes=False)
+        console = ConsoleReporter()
+        reporter: Reporter = console if world.is_main else SilentReporter()
+        summary = Trainer(folder, reporter, should_stop, world).run()
+        if world.is_main:
+            console.summary(summary, path)
 
 
-def _stop_on_interrupt() -> Callable[[], bool]:
-    """Return a function that tells whether Ctrl-C was pressed; the second press exits at once."""
+def _stop_on_interrupt(alone: bool) -> Callable[[], bool]:
+    """Return a function that tells whether Ctrl-C was pressed; the second press exits at once.
+
+    With `alone` False the process has a launcher, which passes on the signal that the terminal has sent already,
+    and ends what does not stop in time: then a second signal is no second press.
+    """
     pressed = False
 
     def on_interrupt(number: int, frame: object) -> None:
         nonlocal pressed
         if pressed:
-            os._exit(EXIT_INTERRUPTED)
+            if alone:
+                os._exit(EXIT_INTERRUPTED)
+            return
         pressed = True
         # A handler runs between any two instructions, in the middle of an import too: nothing but a system call.
         os.write(2, b"\nStopping after this iteration; press Ctrl-C again to exit at once.\n")

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-
-from agent_gym.core.driver import EpisodeRequest, play_episodes
+from agent_gym.core.driver import EpisodeRequest, PlayResult, play_episodes
 from agent_gym.core.episode import Episode
 from agent_gym.core.errors import WorkerError
 from agent_gym.core.info import StopReason
 from agent_gym.core.seeding import derive_seed
 from trainers.algorithms import AlgorithmConfig
 from trainers.conversation import PromptEncoder
+from trainers.distributed import World
 from trainers.filtering import FilterPlan, GroupOutcome
 from trainers.lanes import Lane, Lanes
-from trainers.rollout import PolicyAgent
+from trainers.rollout import EpisodeDraws, PolicyAgent
 from trainers.samplers.base import Sampler, SamplingSettings
 
 
@@ -55,6 +54,7 @@ class GroupCollector:
         groups: Groups in a batch.
         group_size: Episodes in a group.
         seed: Seed of the run.
+        world: The processes that sample together; all of them call `collect`.
     """
 
     def __init__(
@@ -67,14 +67,16 @@ class GroupCollector:
         groups: int,
         group_size: int,
         seed: int,
+        world: World | None = None,
     ) -> None:
         self._lanes, self._make_encoder, self._sampler, self._sampling = lanes, encoder, sampler, sampling
         self._encoders: dict[tuple[int, int], PromptEncoder] = {}
         self._algorithm = algorithm
         self._groups, self._group_size, self._seed = groups, group_size, seed
+        self._world = world or World()
 
     def collect(self, iteration: int, on_episode: Callable[[int, Episode], None] | None = None) -> Collected:
-        """Sample until the batch of an iteration is settled.
+        """Sample until the batch of an iteration is settled; every process gets the groups of all.
 
         Raises:
             WorkerError: The environment failed in every episode.
@@ -86,7 +88,7 @@ class GroupCollector:
         while plan.shortfall:
             drawn = self._lanes.draw(plan.shortfall)
             lane += [place for place, _ in drawn]
-            groups, errors = self._sample(drawn, iteration, plan.tries, len(sampled), on_episode)
+            groups, errors = self._sample(drawn, iteration, len(sampled), on_episode)
             n_error += len(errors)
             outcomes = [
                 GroupOutcome(
@@ -108,16 +110,20 @@ class GroupCollector:
         self,
         drawn: Sequence[tuple[int, str]],
         iteration: int,
-        attempt: int,
         first_group: int,
         on_episode: Callable[[int, Episode], None] | None,
     ) -> tuple[list[list[Episode]], list[str]]:
         """Play one round; returns its groups in the order they were drawn, and what failed."""
+        tasks: dict[int, dict[int, str]] = {}
+        for number, (place, task) in enumerate(drawn):
+            tasks.setdefault(place, {})[first_group + number] = task
+        places = sorted(tasks)
+        # One exchange for all environments, so that the processes wait for each other once.
+        shares = self._world.gather([self._play(place, tasks[place], iteration, on_episode) for place in places])
         found: dict[int, list[Episode]] = {}
         errors: list[str] = []
-        for place in sorted({place for place, _ in drawn}):
-            tasks = {first_group + n: task for n, (other, task) in enumerate(drawn) if other == place}
-            groups, failed = self._play(place, tasks, iteration, attempt, on_episode)
+        for place, results in zip(places, zip(*shares, strict=True), strict=True):
+            groups, failed = self._sorted_out(tasks[place], joined(results))
             found |= groups
             errors += failed
         return [found[group] for group in sorted(found)], errors
@@ -127,27 +133,32 @@ class GroupCollector:
         place: int,
         tasks: Mapping[int, str],
         iteration: int,
-        attempt: int,
         on_episode: Callable[[int, Episode], None] | None,
-    ) -> tuple[dict[int, list[Episode]], list[str]]:
-        """Play groups of one environment, given by number and task."""
+    ) -> PlayResult:
+        """Play this process's share of the groups of one environment, given by number and task."""
         requests = []
+        draws = []
         for group, task_id in tasks.items():
             # One seed a group: its episodes start from the same state and differ by the policy's draws.
             seed = derive_seed(self._seed, "group", iteration, group)
             requests += [EpisodeRequest(task_id, seed, f"{iteration}/{group}")] * self._group_size
-        draws = derive_seed(self._seed, "draws", iteration, attempt, *([place] if place else []))
-        generator = torch.Generator().manual_seed(draws)
+            draws += [derive_seed(self._seed, "draws", iteration, group, n) for n in range(self._group_size)]
+        share = self._world.share(len(requests))
+        mine = slice(share.start, share.stop)
         lane = self._lanes.lanes[place]
-        agent = PolicyAgent(self._encoder(place), self._sampler, self._sampling, generator)
-        result = play_episodes(
+        return play_episodes(
             lane.train.face,
             lane.train.runner,
-            agent,
-            requests,
+            PolicyAgent(self._encoder(place), self._sampler, self._sampling, EpisodeDraws(draws[mine])),
+            requests[mine],
             on_episode=on_episode,
             policy_version=iteration,
         )
+
+    def _sorted_out(
+        self, tasks: Mapping[int, str], result: PlayResult
+    ) -> tuple[dict[int, list[Episode]], list[str]]:
+        """Return the usable episodes of each group, and what failed."""
         size = self._group_size
         errors = list(result.errors.values())
         groups = {}
@@ -167,3 +178,15 @@ class GroupCollector:
             self._encoders = {known: made for known, made in self._encoders.items() if known[0] != place}
             self._encoders[key] = self._make_encoder(lane)
         return self._encoders[key]
+
+
+def joined(results: Sequence[PlayResult]) -> PlayResult:
+    """Return the results of all processes as one, in the order of ranks."""
+    if len(results) == 1:
+        return results[0]
+    whole = PlayResult([], {})
+    for result in results:
+        first = len(whole.episodes)
+        whole.episodes.extend(result.episodes)
+        whole.errors.update({first + index: text for index, text in result.errors.items()})
+    return whole

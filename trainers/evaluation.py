@@ -7,16 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from agent_gym.core.driver import EpisodeRequest, PlayResult, play_episodes
 from agent_gym.core.episode import Episode
 from agent_gym.core.info import StopReason
 from agent_gym.core.seeding import derive_seed, stable_hash
 from agent_gym.core.tasks import TaskSet
+from trainers.collect import joined
 from trainers.conversation import PromptEncoder
+from trainers.distributed import World
 from trainers.filtering import is_mixed
-from trainers.rollout import PolicyAgent
+from trainers.rollout import EpisodeDraws, PolicyAgent
 from trainers.samplers.base import Sampler, SamplingSettings
 from trainers.setup import Stage
 
@@ -143,6 +143,7 @@ def evaluate_policy(
     *,
     on_episode: Callable[[int, Episode], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    world: World | None = None,
 ) -> tuple[Evaluation, PlayResult]:
     """Play each task once for each time it is listed.
 
@@ -154,17 +155,25 @@ def evaluate_policy(
         task_ids: Tasks, in order.
         seed: Each episode's seed and the draws derive from it, so evaluations of two policies differ by the
             policies only.
-        on_episode: Called as episodes finish.
+        on_episode: Called as episodes of this process finish.
         should_stop: Ends the evaluation early.
+        world: The processes that share the episodes; every one gets the results of all.
     """
     repeats: Counter[str] = Counter()
     requests = []
     for task in task_ids:
         requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, repeats[task])))
         repeats[task] += 1
-    generator = torch.Generator().manual_seed(derive_seed(seed, "evaluation draws"))
-    agent = PolicyAgent(encoder, sampler, sampling, generator)
-    result = play_episodes(
-        stage.face, stage.runner, agent, requests, on_episode=on_episode, should_stop=should_stop
+    world = world or World()
+    share = world.share(len(requests))
+    agent = PolicyAgent(encoder, sampler, sampling, EpisodeDraws())
+    mine = play_episodes(
+        stage.face,
+        stage.runner,
+        agent,
+        requests[share.start : share.stop],
+        on_episode=on_episode,
+        should_stop=should_stop,
     )
+    result = joined(world.gather(mine))
     return summarise(stage.face.env.tasks.split, result), result

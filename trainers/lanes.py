@@ -60,13 +60,14 @@ class Lanes:
         self._seed, self._slots = seed, slots
 
     @classmethod
-    def make(cls, config: TrainConfig) -> Lanes:
-        """Make the environments that settings describe.
+    def make(cls, config: TrainConfig, processes: int = 1) -> Lanes:
+        """Make the environments that settings describe, for one of several processes that share the episodes.
 
         Raises:
             ConfigError: An id or an option is unknown.
         """
-        slots = min(config.rollout.max_parallel, config.rollout.groups * config.rollout.group_size)
+        episodes = config.rollout.groups * config.rollout.group_size
+        slots = min(config.rollout.max_parallel, -(-episodes // processes))
         chosen = parts(config.env)
         shares = apportion(config.cloning.episodes, [part.weight for part in chosen])
         lanes: list[Lane] = []

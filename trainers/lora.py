@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from trainers.lora_settings import LoraSettings
 from trainers.packing import PackedRows
 from trainers.policy import Policy
 from trainers.scoring import TokenStats
+from trainers.training_state import place_like
 
 __all__ = [
     "AdapterReference",
@@ -123,15 +124,16 @@ class AdapterReference:
 
     @contextmanager
     def _exchanged(self, kept: list[torch.Tensor]) -> Iterator[None]:
+        # Copied rather than exchanged: a sharded parameter is gathered from the memory that it had at first.
         parameters = self._policy.parameters()
-        trained = [value.data for value in parameters]
+        trained = [value.detach().clone() for value in parameters]
         for value, start in zip(parameters, kept, strict=True):
-            value.data = start
+            value.copy_(place_like(start, value))
         try:
             yield
         finally:
             for value, current in zip(parameters, trained, strict=True):
-                value.data = current
+                value.copy_(current)
 
 
 def reference_of(policy: Policy) -> Scorer:
@@ -144,10 +146,10 @@ def is_adapter_folder(folder: str | Path) -> bool:
     return (Path(folder) / _ADAPTER_CONFIG).is_file()
 
 
-def save_adapters(model: Any, folder: str | Path) -> None:
-    """Write the adapters of a peft model."""
+def save_adapters(model: Any, folder: str | Path, weights: Mapping[str, torch.Tensor] | None = None) -> None:
+    """Write the adapters of a peft model; `weights` is its whole state dict, where its own is sharded."""
     # Deciding whether embeddings belong to an adapter would ask the hub for the base model's config.
-    model.save_pretrained(str(folder), save_embedding_layers=False)
+    model.save_pretrained(str(folder), save_embedding_layers=False, state_dict=weights)
 
 
 def load_adapters(model: Any, folder: str | Path) -> None:
@@ -169,7 +171,8 @@ def load_adapters(model: Any, folder: str | Path) -> None:
             f"{str(file)!r} holds {len(saved)} adapter tensors that do not fit, expected {len(expected)} of the "
             "model's rank and targets"
         )
-    set_peft_model_state_dict(model, saved)
+    own = get_peft_model_state_dict(model)
+    set_peft_model_state_dict(model, {name: place_like(value, own[name]) for name, value in saved.items()})
 
 
 def load_on_base(folder: str | Path, load_base: Callable[[str], Any]) -> Any:

@@ -21,6 +21,7 @@ import torch
 from agent_gym.core.errors import ConfigError, DataError
 from trainers.packing import PackedRows
 from trainers.scoring import HeadReader, TokenStats, log_distributions, token_stats
+from trainers.training_state import place_like
 from trainers.weights import weights_checksum
 
 _GENERIC_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
@@ -100,7 +101,7 @@ class Policy:
         self.end_id: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
         self._recompute = False
-        self._reader = HeadReader(self.model)
+        self.renew_reader()
 
     @classmethod
     def load(
@@ -162,18 +163,22 @@ class Policy:
             ) from error
         return cls(model, tokenizer, device=device, autocast=autocast, chat_template_kwargs=chat_template_kwargs)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, *, weights: Mapping[str, torch.Tensor] | None = None) -> None:
         """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back.
 
         Of a policy with adapters only these are written, see `trainers.lora`.
+
+        Args:
+            folder: Where to.
+            weights: The model's whole state dict, where its own is sharded.
         """
         from trainers import lora
 
         with _no_progress_bars():
             if self.has_adapters:
-                lora.save_adapters(self.model, folder)
+                lora.save_adapters(self.model, folder, weights)
             else:
-                self.model.save_pretrained(str(folder))
+                self.model.save_pretrained(str(folder), state_dict=weights)
         self.tokenizer.save_pretrained(str(folder))
 
     def load_weights(self, folder: str | Path) -> None:
@@ -194,7 +199,11 @@ class Policy:
                 fresh = AutoModelForCausalLM.from_pretrained(
                     str(folder), dtype=self.model.dtype, local_files_only=True, use_safetensors=True
                 )
-            self.model.load_state_dict(fresh.state_dict())
+            own = self.model.state_dict()
+            whole = fresh.state_dict()
+            self.model.load_state_dict(
+                {name: place_like(value, own[name]) if name in own else value for name, value in whole.items()}
+            )
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(f"{str(folder)!r} does not hold weights for this model: {error}") from error
 
@@ -328,8 +337,12 @@ class Policy:
         """Return a policy around another model; device, tokenizer and settings are shared."""
         twin = copy.copy(self)
         twin.model = model.to(self.device).eval()
-        twin._reader = HeadReader(twin.model)
+        twin.renew_reader()
         return twin
+
+    def renew_reader(self) -> None:
+        """Look at the model afresh, after it was changed in place (sharded)."""
+        self._reader = HeadReader(self.model)
 
     @property
     def has_adapters(self) -> bool:

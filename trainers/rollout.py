@@ -25,13 +25,21 @@ _SHORT = 16  # tokens up to which a reply is likely to be said again
 class EpisodeDraws:
     """Random numbers that depend on an episode's seed and turn only.
 
-    An episode then gets the same replies whatever it is batched with (up to rounding of the logits), so an
-    evaluation that was interrupted goes on as an unbroken one would have.
+    An episode then gets the same replies whatever it is batched with and whichever process plays it (up to
+    rounding of the logits), so an evaluation that was interrupted goes on as an unbroken one would have.
+
+    Args:
+        seeds: Seed of each request's draws, for episodes that share the seed of their reset; None takes the
+            latter.
     """
+
+    def __init__(self, seeds: Sequence[int] | None = None) -> None:
+        self._seeds = seeds
 
     def of(self, episode: LiveEpisode) -> torch.Generator:
         """Return the generator of an episode's next reply."""
-        seed = derive_seed("draws", episode.request.seed, episode.info["task_id"], episode.info["turn"])
+        own = episode.request.seed if self._seeds is None else self._seeds[episode.index]
+        seed = derive_seed("draws", own, episode.info["task_id"], episode.info["turn"])
         return torch.Generator().manual_seed(seed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from agent_gym.core.episode import EpisodeWriter
 from agent_gym.core.seeding import stable_hash
 from trainers.config import TrainConfig
 from trainers.conversation import PromptEncoder
+from trainers.distributed import World
 from trainers.evaluation import Evaluation, combine, distinct_tasks, evaluate_policy
 from trainers.lanes import Lanes
 from trainers.mixture import apportion
@@ -60,6 +62,8 @@ class RunEvaluator:
         episodes: Folder that the episodes of the final evaluations are written to.
         reporter: Told of progress.
         should_stop: Asked during the final evaluations.
+        world: The processes that share the episodes; the main one writes them.
+        sampling: Makes the context in which processes draw from the policy without waiting for each other.
     """
 
     def __init__(
@@ -71,9 +75,12 @@ class RunEvaluator:
         episodes: Path,
         reporter: Reporter,
         should_stop: Callable[[], bool],
+        world: World | None = None,
+        sampling: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._sampler, self._seed = sampler, config.seed
         self._episodes, self._reporter, self._should_stop = episodes, reporter, should_stop
+        self._world, self._drawing = world or World(), sampling
         self._sampling = evaluation_sampling(config)
         settings = config.evaluation
         self._plans: dict[str, list[Plan]] = {TEST: []}
@@ -117,11 +124,12 @@ class RunEvaluator:
                 found, result = self._play(plan, when, ids, self._should_stop)
                 if found.n_ok + found.n_error < len(ids):
                     return None
-                path = self._episodes / f"{plan.name.replace('/', '-')}-{when}.jsonl"
-                path.unlink(missing_ok=True)
-                with EpisodeWriter(path) as writer:
-                    for episode in result.whole:
-                        writer.write(episode)
+                if self._world.is_main:
+                    path = self._episodes / f"{plan.name.replace('/', '-')}-{when}.jsonl"
+                    path.unlink(missing_ok=True)
+                    with EpisodeWriter(path) as writer:
+                        for episode in result.whole:
+                            writer.write(episode)
                 results[plan.name] = result
                 single[plan.name] = {
                     **asdict(found),
@@ -137,7 +145,8 @@ class RunEvaluator:
     def _play(
         self, plan: Plan, when: str, ids: Sequence[str], should_stop: Callable[[], bool] | None = None
     ) -> tuple[Evaluation, PlayResult]:
-        with self._reporter.phase(f"Evaluation on {plan.name}, {when}", len(ids)) as advance:
+        mine = len(self._world.share(len(ids)))
+        with self._drawing(), self._reporter.phase(f"Evaluation on {plan.name}, {when}", mine) as advance:
             found, result = evaluate_policy(
                 plan.stage,
                 plan.encoder,
@@ -147,6 +156,7 @@ class RunEvaluator:
                 self._seed,
                 on_episode=lambda *_: advance(),
                 should_stop=should_stop,
+                world=self._world,
             )
         self._reporter.evaluation(f"{plan.name}, {when}", found)
         return found, result

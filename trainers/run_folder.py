@@ -34,10 +34,12 @@ class RunFolder:
 
     Args:
         path: The folder.
+        writes: False in a process that leaves writing to another one; it reads what that one wrote.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, writes: bool = True) -> None:
         self.path = Path(path)
+        self.writes = writes
 
     @classmethod
     def create(cls, path: str | Path, config: TrainConfig) -> RunFolder:
@@ -59,16 +61,17 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: str | Path) -> RunFolder:
+    def open(cls, path: str | Path, *, writes: bool = True) -> RunFolder:
         """Open the folder of an earlier run.
 
         Raises:
             DataError: It is not a run folder.
         """
-        folder = cls(path)
+        folder = cls(path, writes=writes)
         if not (folder.path / CONFIG).is_file():
             raise DataError(f"{folder.path} is not a run folder: it holds no {CONFIG}")
-        (folder.path / EPISODES).mkdir(exist_ok=True)
+        if writes:
+            (folder.path / EPISODES).mkdir(exist_ok=True)
         return folder
 
     def _holds_nothing(self) -> bool:
@@ -112,9 +115,10 @@ class RunFolder:
         return found
 
     def update_summary(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Add results to the summary."""
+        """Add results to the summary and return it."""
         summary = {**self.summary(), **values}
-        self._write(SUMMARY, summary)
+        if self.writes:
+            self._write(SUMMARY, summary)
         return summary
 
     def _write(self, name: str, values: Mapping[str, Any]) -> None:

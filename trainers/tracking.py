@@ -7,12 +7,34 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from trainers.metrics import METRICS
 
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
+
+
+class Tracker(Protocol):
+    """Takes the metrics of every iteration."""
+
+    def log(self, iteration: int, values: Mapping[str, float], seconds: Mapping[str, float] | None = None) -> None:
+        """Take the metrics of one iteration; see `RunTracker.log`."""
+        ...
+
+    def close(self) -> None:
+        """Take no more."""
+        ...
+
+
+class NoTracker:
+    """Keeps nothing: for processes that leave writing to another one."""
+
+    def log(self, iteration: int, values: Mapping[str, float], seconds: Mapping[str, float] | None = None) -> None:
+        """Ignore."""
+
+    def close(self) -> None:
+        """Nothing to close."""
 
 
 class RunTracker:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -26,13 +27,14 @@ from agent_gym.core.tasks import TaskSet
 from trainers.advantages import compute_advantages
 from trainers.algorithms import ENTROPY_ADVANTAGES
 from trainers.batch import build_batch
-from trainers.checkpoint import Checkpoint, CheckpointStore
+from trainers.checkpoint import Checkpoint, CheckpointStore, Savable, open_checkpoint
 from trainers.cloning import CloningStep, clone
 from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
 from trainers.collect import Collected, GroupCollector
-from trainers.config import TINY, TrainConfig
+from trainers.config import TINY, SamplerKind, TrainConfig
 from trainers.detector import ADVICE
 from trainers.diagnostics import IterationDiagnostics, ReplyRows
+from trainers.distributed import World
 from trainers.evaluation import Evaluation, summarise_groups
 from trainers.lanes import Lanes
 from trainers.lora import reference_of
@@ -55,7 +57,8 @@ from trainers.setup import (
     training_sampling,
 )
 from trainers.tasks import TaskSampler
-from trainers.tracking import RunTracker, read_metrics
+from trainers.tracking import NoTracker, RunTracker, Tracker, read_metrics
+from trainers.training_state import OptimizerState
 from trainers.update import MicroStep, Updater, turn_entropies
 from trainers.watch import Watch
 
@@ -79,37 +82,57 @@ class Reporter(Protocol):
 
 
 class Trainer:
-    """One training run in one process.
+    """One training run, in one process or in each of several.
 
     Args:
-        folder: Run folder, new or to be resumed.
+        folder: Run folder, new or to be resumed; only the main process writes to it.
         reporter: Who is told of progress.
-        should_stop: Asked after every iteration; True saves and ends the run.
+        should_stop: Asked after every iteration; True in any process saves and ends the run.
+        world: The processes of the run; all of them run a trainer on the same folder.
     """
 
     def __init__(
-        self, folder: RunFolder, reporter: Reporter, should_stop: Callable[[], bool] = lambda: False
+        self,
+        folder: RunFolder,
+        reporter: Reporter,
+        should_stop: Callable[[], bool] = lambda: False,
+        world: World | None = None,
     ) -> None:
         self.folder = folder
         self.config: TrainConfig = folder.config()
         self.reporter = reporter
         self.should_stop = should_stop
+        self.world = world or World()
         self.store = CheckpointStore(folder.checkpoints, keep_last=self.config.run.keep_checkpoints)
 
     def run(self) -> dict[str, Any]:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
         configure_torch(config)
-        with closing(Lanes.make(config)) as lanes:
+        if self.world.size > 1 and config.rollout.sampler is not SamplerKind.HF:
+            raise ConfigError(
+                f"rollout.sampler={config.rollout.sampler.value!r} reads the weights of one process, and "
+                f"the policy is spread over {self.world.size}; use rollout.sampler='{SamplerKind.HF.value}'"
+            )
+        with closing(Lanes.make(config, self.world.size)) as lanes:
             return self._run(lanes)
 
     # The run ---------------------------------------------------------------------------------------------
 
     def _run(self, lanes: Lanes) -> dict[str, Any]:
         config = self.config
+        world = self.world
         checkpoint = self._latest()
         policy = self._start_policy(lanes)
         reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None
+        if checkpoint is not None:
+            policy.load_weights(checkpoint.model_folder)
+        if world.size > 1:
+            from trainers.sharding import shard
+
+            shard(policy, world)
+            if isinstance(reference, Policy):
+                shard(reference, world)
         optimizer = torch.optim.AdamW(
             policy.parameters(),
             lr=config.optim.learning_rate,
@@ -125,13 +148,21 @@ class Trainer:
         )
         first = 0
         if checkpoint is not None:
-            state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler)
+            state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler, weights=False)
             first = checkpoint.step
             lanes.load_state_dict(state["lanes"])
             self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
         sampler = make_sampler(policy, config)
         evaluator = RunEvaluator(
-            config, policy, sampler, lanes, self.folder.episodes, self.reporter, self.should_stop
+            config,
+            policy,
+            sampler,
+            lanes,
+            self.folder.episodes,
+            self.reporter,
+            self.should_stop,
+            world,
+            lambda: self._drawing(policy),
         )
         collector = GroupCollector(
             lanes,
@@ -142,6 +173,7 @@ class Trainer:
             config.rollout.groups,
             config.rollout.group_size,
             config.seed,
+            world,
         )
         updater = Updater(
             policy,
@@ -152,17 +184,19 @@ class Trainer:
             config.optim,
             config.rollout.temperature,
             config.rollout.importance_cap if config.rollout.importance_correction else None,
+            world,
         )
-        if "before" not in self.folder.summary():
+        if "before" not in world.from_main(self.folder.summary()):
             before = evaluator.final("before")
             if before is None:
                 return self._stopped(first)
             self.folder.update_summary({"before": before})
-        tracker = RunTracker(self.folder.path, first)
-        watch = Watch(self.folder.path, config.run.stop_on, read_metrics(self.folder.path))
+        tracker: Tracker = RunTracker(self.folder.path, first) if world.is_main else NoTracker()
+        history = world.from_main(read_metrics(self.folder.path) if world.is_main else [])
+        watch = Watch(self.folder.path, config.run.stop_on, history, writes=world.is_main)
         done = first
         try:
-            stopping = self.should_stop()
+            stopping = world.any(self.should_stop())
             while done < config.iterations and watch.stopping is None:
                 if stopping:
                     return self._stopped(done)
@@ -180,19 +214,26 @@ class Trainer:
         return self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
 
     def _latest(self) -> Checkpoint | None:
-        """Return the newest whole checkpoint, or None when none was ever written.
+        """Return the newest whole checkpoint, the same one in all processes; None when none was ever written.
 
         Raises:
             DataError: There are checkpoints, none of them whole: starting over would overwrite the run.
         """
-        found = self.store.latest()
-        steps = self.store.steps()
+        found, steps = self._same(self.store.latest), self.world.from_main(self.store.steps())
         if found is None and steps:
             raise DataError(
                 f"none of the {len(steps)} checkpoints in {self.store.root} is whole, so the run cannot go on; "
                 "restore one, or start a new run in another folder"
             )
         return found
+
+    def _same(self, choose: Callable[[], Checkpoint | None]) -> Checkpoint | None:
+        """Return the checkpoint that the main process chooses."""
+        if self.world.size == 1:
+            return choose()
+        chosen = choose() if self.world.is_main else None
+        path: Path | None = self.world.from_main(None if chosen is None else chosen.path)
+        return None if path is None else open_checkpoint(path)
 
     def _return_to_best(self, policy: Policy, watch: Watch) -> dict[str, Any]:
         """Load the weights of the best checkpoint into the policy, after a warning has ended the run.
@@ -205,10 +246,10 @@ class Trainer:
         """
         warning = watch.stopping
         assert warning is not None
-        before = self.folder.summary()["before"][TEST]["success"]
+        before = self.world.from_main(self.folder.summary())["before"][TEST]["success"]
         if not self.config.evaluation.every:
             before = watch.history[0]["rollout/success"]
-        best = self.store.best()
+        best = self._same(self.store.best)
         if best is not None and best.score is not None and best.score >= before:
             best.restore(model=policy)
             kept = {"step": best.step, "score": best.score, "path": f"{CHECKPOINTS}/{best.path.name}"}
@@ -235,15 +276,16 @@ class Trainer:
         updater: Updater,
         sampler: Sampler,
         evaluator: RunEvaluator,
-        tracker: RunTracker,
+        tracker: Tracker,
         lanes: Lanes,
         watch: Watch,
     ) -> bool:
         """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
         config = self.config
         clock = _Clock()
-        collected = collector.collect(iteration)
-        if config.run.stop_on and not config.evaluation.every:
+        with self._drawing(updater.policy):
+            collected = collector.collect(iteration)
+        if config.run.stop_on and not config.evaluation.every and self.world.is_main:
             self.store.set_score(iteration, collected.stats["rollout/success"])
         clock.lap("sampling")
         updater.scheduler.start(iteration)
@@ -267,7 +309,7 @@ class Trainer:
         self.reporter.iteration(done, config.iterations, metrics, clock.total)
         for warning in fresh:
             self.reporter.say(f"Warning ({warning.name.value}): {warning.sentence} {ADVICE[warning.name]}")
-        stopping = self.should_stop()
+        stopping = self.world.any(self.should_stop())
         last = done == config.iterations or watch.stopping is not None
         due = last or done % config.run.checkpoint_every == 0
         if due or stopping or score is not None:
@@ -292,19 +334,18 @@ class Trainer:
     def _learn(self, iteration: int, collected: Collected, updater: Updater) -> dict[str, float]:
         """Update the policy on the groups collected; returns the iteration's metrics."""
         config = self.config
+        world = self.world
         batch = build_batch(collected.groups, config.env.context, config.algorithm.format_penalty)
         kept = batch.without(~finite_episodes(batch.table))
+        seed = derive_seed(config.seed, "shuffle", iteration)
         scored = None
         if config.algorithm.advantage in ENTROPY_ADVANTAGES:
-            scored = updater.score(kept)
-            batch = batch.with_entropy(turn_entropies(scored, len(batch.table)))
+            scored = updater.score(kept, seed)
+            batch = batch.with_entropy(turn_entropies(scored, len(batch.table), world))
         advantages = compute_advantages(batch.table, config.algorithm)
-        diagnostics = IterationDiagnostics()
-        diagnostics.add_stats({**collected.stats, **advantages.stats})
-        _add_replies(diagnostics, collected)
+        diagnostics = IterationDiagnostics()  # of this process's share of the update
         skipped = 0
         step = IterationDiagnostics()  # of the optimiser step that is being taken
-        seed = derive_seed(config.seed, "shuffle", iteration)
         for event in updater.update(kept, advantages.total, seed, scored):
             if isinstance(event, MicroStep):
                 step.add_micro_batch(event.tokens, event.loss)
@@ -318,29 +359,46 @@ class Trainer:
             else:  # its numbers are no losses of a step that was taken
                 skipped += 1
             step = IterationDiagnostics()
+        everyone = world.gather_to_main(diagnostics)
+        if not world.is_main:
+            return world.from_main({})
+        # All processes saw all episodes, so that what is said of those is said once.
+        diagnostics = everyone[0]
+        diagnostics.merge(everyone[1:])
+        diagnostics.add_stats({**collected.stats, **advantages.stats})
+        _add_replies(diagnostics, collected)
         diagnostics.add_stats(
             {
                 "optim/skipped_steps": float(skipped),
                 "optim/learning_rate": updater.scheduler.rate,
             }
         )
-        return diagnostics.summary()
+        return world.from_main(diagnostics.summary())
 
     # Start and tasks -------------------------------------------------------------------------------------
 
     def _start_policy(self, lanes: Lanes) -> Policy:
         """Return the policy after the cold start, loaded if an earlier part of the run made it."""
         config = self.config
-        if self.folder.reference.is_dir():
-            return self._prepared(load_trained(self.folder.reference, config.model, config.device))
+        device = self.world.device(config.device)
+        made = self.world.from_main(self.folder.reference.is_dir())
+        if not made and self.world.size == 1:
+            return self._cold_start(lanes, device)
+        if not made:
+            self.world.main_first("cold start", lambda: self._cold_start(lanes, device))
+        return self._prepared(load_trained(self.folder.reference, config.model, device))
+
+    def _cold_start(self, lanes: Lanes, device: str) -> Policy:
+        """Make the policy that training starts from, and keep it."""
+        config = self.config
         started = time.perf_counter()
         tiny = config.model.path == TINY
         experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
         if tiny:
             texts = [text for builder, played in experts for text in corpus(played, builder)]
-            policy = tiny_policy(texts, config.model, config.seed, config.device)
+            policy = tiny_policy(texts, config.model, config.seed, device)
         else:
-            policy = load_policy(config.model, config.device)
+            policy = load_policy(config.model, device)
         policy = self._prepared(policy)
         n_experts = sum(len(played) for _, played in experts)
         report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": n_experts}
@@ -396,17 +454,36 @@ class Trainer:
 
     # What is kept ----------------------------------------------------------------------------------------
 
+    def _drawing(self, policy: Policy) -> AbstractContextManager[None]:
+        """Return a context in which the processes may draw from a policy without waiting for each other."""
+        if self.world.size == 1:
+            return nullcontext()
+        from trainers.sharding import whole_weights
+
+        return whole_weights(policy)
+
     def _save(self, step: int, updater: Updater, lanes: Lanes, score: float | None) -> None:
+        model: Savable = updater.policy
+        optimizer: torch.optim.Optimizer | OptimizerState = updater.optimizer
+        if self.world.size > 1:
+            from trainers.sharding import Snapshot
+
+            snapshot = Snapshot.take(updater.policy, updater.optimizer, self.world)
+            if snapshot is None:
+                return
+            model, optimizer = snapshot, snapshot.optimizer
         self.store.save(
             step,
-            model=updater.policy,
-            optimizer=updater.optimizer,
+            model=model,
+            optimizer=optimizer,
             scheduler=updater.scheduler,
             extra={"lanes": lanes.state_dict()},
             score=score,
         )
 
     def _record(self, name: str, collected: Collected) -> None:
+        if not self.folder.writes:
+            return
         path = self.folder.episodes / name
         path.unlink(missing_ok=True)
         with EpisodeWriter(path) as writer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -119,17 +119,32 @@ def _unplain(value: Any) -> Any:
 # -- optimisers ----------------------------------------------------------------------------------------------
 
 
+class OptimizerState(NamedTuple):
+    """The state of an optimiser.
+
+    Attributes:
+        tensors: Tensors under "parameter name::key", on the CPU.
+        rest: Class, parameter groups with their options, scalars.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    rest: dict[str, Any]
+
+
 def optimizer_state(
-    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]]
-) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
+    *,
+    keep: bool = True,
+) -> OptimizerState:
     """Return an optimiser's state as named tensors and JSON data.
+
+    Sharded tensors (FSDP2) are gathered, which every rank has to take part in.
 
     Args:
         optimizer: Any optimiser whose state per parameter is tensors and scalars (AdamW, SGD, Adafactor ...).
         named_parameters: Names for its parameters.
-
-    Returns:
-        Tensors under "parameter name::key", on the CPU; and the rest.
+        keep: False on a rank that only takes part in the gathering; its result holds no tensors.
 
     Raises:
         ConfigError: A parameter has no name, or its state holds something else than tensors and scalars.
@@ -142,6 +157,9 @@ def optimizer_state(
     for index, entries in state["state"].items():
         for key, value in entries.items():
             if isinstance(value, torch.Tensor):
+                value = value.full_tensor() if hasattr(value, "full_tensor") else value
+                if not keep:
+                    continue
                 # A copy: safetensors refuses tensors that share memory.
                 tensors[f"{names[index]}{_SEPARATOR}{key}"] = value.detach().to("cpu", copy=True).contiguous()
             elif value is None or isinstance(value, bool | int | float | str):
@@ -155,11 +173,12 @@ def optimizer_state(
         {key: encode(value) for key, value in group.items() if key not in ("params", "param_names")}
         for group in state["param_groups"]
     ]
-    return tensors, {
+    rest = {
         "optimizer": type(optimizer).__name__,
         "groups": [{"names": group, "options": option} for group, option in zip(groups, options, strict=True)],
         "scalars": scalars,
     }
+    return OptimizerState(tensors, rest)
 
 
 def load_optimizer_state(
@@ -169,6 +188,8 @@ def load_optimizer_state(
     saved: Mapping[str, Any],
 ) -> None:
     """Put `optimizer`, in place, into a state from `optimizer_state`, matching parameters by name.
+
+    A sharded optimiser takes its part of the whole tensors; it need not be sharded as the saved one was.
 
     Raises:
         DataError: The saved optimiser is of another class or has other parameters.
@@ -186,10 +207,12 @@ def load_optimizer_state(
             f"{', '.join(odd[:3])}: resume with the model and parameter groups that were saved"
         )
     index_of = {name: index for index, name in enumerate(name for group in groups for name in group)}
+    parameters = [value for group in optimizer.param_groups for value in group["params"]]
     state: dict[int, dict[str, Any]] = {}
     for full, value in tensors.items():
         name, _, key = full.rpartition(_SEPARATOR)
-        state.setdefault(index_of[name], {})[key] = value
+        index = index_of[name]
+        state.setdefault(index, {})[key] = place_like(value, parameters[index])
     for name, entries in saved["scalars"].items():
         state.setdefault(index_of[name], {}).update(entries)
     current = optimizer.state_dict()["param_groups"]
@@ -202,6 +225,17 @@ def load_optimizer_state(
         for group, now in zip(saved["groups"], current, strict=True)
     ]
     optimizer.load_state_dict({"state": state, "param_groups": options})
+
+
+def place_like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Return this rank's part of `value` where `parameter` is sharded (FSDP2) and of its shape, else `value`."""
+    if not hasattr(parameter, "device_mesh") or value.shape != parameter.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor  # slow to import
+
+    # Every rank holds the whole value, so nothing has to be sent.
+    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
+    return distribute_tensor(value.to(parameter.device), mesh, placements, src_data_rank=None)
 
 
 def _group_names(

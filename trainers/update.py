@@ -9,6 +9,10 @@ scoring pass is left out and pi_old's log-probabilities are those of the first f
 
 The trajectory-level ratio needs the mean log-ratio of whole episodes. An episode's rows stay in one minibatch;
 when that minibatch is cut, one more forward without gradient collects the means first.
+
+With several processes every rank holds the whole batch and makes the same minibatches, but scores and trains on
+its own rows of each only (`trainers.distributed.assign_owners`). Passes of a sharded model are collectives, so a
+rank with fewer micro-batches than another takes empty ones.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from agent_gym.core.seeding import generator
 from trainers.algorithms import AlgorithmConfig, ImportanceLevel
 from trainers.batch import Batch
 from trainers.config import OptimSettings
+from trainers.distributed import World, assign_owners
 from trainers.lora import Scorer
 from trainers.losses import LossOutput, policy_loss
 from trainers.packing import NO_SEGMENT, PackedRows, TokenRow, pack, plan_microbatches
@@ -32,6 +37,8 @@ from trainers.ratios import EpisodeSums, episode_sums, merge_episode_sums
 from trainers.rows import Floats
 from trainers.schedules import LearningRate
 from trainers.tokens import MinibatchTotals, TokenBatch
+
+_NO_EPISODE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +51,7 @@ class ScoredRow:
         reference: Log-probabilities under the reference, float32 [T]; None without a KL term.
         entropy: Entropies under pi_old, float32 [T]; None when nobody asked for them.
         advantage: Advantage of each token's turn, float32 [T]; None until it is known.
+        owner: Rank that trains on the row; on other ranks the tensors are empty.
     """
 
     row: TokenRow
@@ -51,6 +59,7 @@ class ScoredRow:
     reference: torch.Tensor | None = None
     entropy: torch.Tensor | None = None
     advantage: torch.Tensor | None = None
+    owner: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +103,7 @@ class Updater:
         temperature: Sampling temperature, at which log-probabilities are evaluated.
         importance_cap: Largest weight by which a token counts for what pi_old says of it against what the
             sampler said; None leaves all weights 1.
+        world: The processes that train together; all of them make the same calls.
     """
 
     def __init__(
@@ -106,6 +116,7 @@ class Updater:
         settings: OptimSettings,
         temperature: float,
         importance_cap: float | None = None,
+        world: World | None = None,
     ) -> None:
         self.policy = policy
         self.reference = reference
@@ -115,6 +126,7 @@ class Updater:
         self.settings = settings
         self.temperature = temperature
         self.importance_cap = importance_cap
+        self.world = world or World()
 
     def update(
         self,
@@ -132,29 +144,55 @@ class Updater:
             scored: What `score` returned for this batch, where the advantages needed it already.
 
         Yields:
-            A `MicroStep` for every micro-batch and a `StepReport` after each optimiser step.
+            A `MicroStep` for every micro-batch of this process and a `StepReport` after each optimiser step.
         """
         rows = _trainable(batch)
         if not rows:
             return
         if scored is None:
-            single = self.settings.passes == 1 and len(self._minibatches(rows, shuffle_seed)) == 1
-            scored = self._score(rows, with_old=not single)
-        scored = _with_advantages(scored, advantage_R)
+            minibatches = self._minibatches(rows, shuffle_seed)
+            single = self.settings.passes == 1 and len(minibatches) == 1
+            scored = self._score(self._owned(rows, minibatches), with_old=not single)
+        scored = self._with_advantages(scored, advantage_R)
         for number in range(self.settings.passes):
             for minibatch in self._minibatches(rows, shuffle_seed + number):
                 yield from self._step([scored[index] for index in minibatch], first=number == 0)
 
-    def score(self, batch: Batch) -> list[ScoredRow]:
+    def score(self, batch: Batch, shuffle_seed: int = 0) -> list[ScoredRow]:
         """Score a batch under pi_old, entropies included, before any update.
 
         `update` takes the result over, so that this costs a forward pass only where it would have done without:
         one pass over the batch in one optimiser step.
 
+        Args:
+            batch: The batch.
+            shuffle_seed: That of the update; with several processes it says which of them scores which rows.
+
         Returns:
             The rows that hold a sampled token, in order.
         """
-        return self._score(_trainable(batch), with_old=True, with_entropy=True)
+        rows = _trainable(batch)
+        if not rows:
+            return []
+        owned = self._owned(rows, self._minibatches(rows, shuffle_seed))
+        return self._score(owned, with_old=True, with_entropy=True)
+
+    def _owned(self, rows: Sequence[TokenRow], minibatches: Sequence[Sequence[int]]) -> list[ScoredRow]:
+        """Return the rows, not scored yet, each with the rank that trains on it."""
+        owners = assign_owners(minibatches, [len(row) for row in rows], self.world.size)
+        return [ScoredRow(row, owner=owner) for row, owner in zip(rows, owners, strict=True)]
+
+    def _with_advantages(self, scored: Sequence[ScoredRow], advantage_R: Floats) -> list[ScoredRow]:
+        """Give each sampled token of this rank's rows the advantage of its turn, other tokens 0."""
+        advantages = torch.as_tensor(advantage_R, dtype=torch.float32)
+        done = []
+        for item in scored:
+            if item.owner == self.world.rank:
+                segments = torch.tensor(item.row.segments)
+                spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
+                item = replace(item, advantage=spread)
+            done.append(item)
+        return done
 
     def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
         """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes."""
@@ -171,13 +209,26 @@ class Updater:
             minibatches[-1] += listed[place]
         return minibatches
 
+    def _plan(self, rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
+        """Return this rank's micro-batches, indices of rows; empty ones make up the number that a rank needs."""
+        plans = []
+        for rank in range(self.world.size):
+            mine = [index for index, item in enumerate(rows) if item.owner == rank]
+            lengths = [len(rows[index].row) for index in mine]
+            cut = plan_microbatches(lengths, self.settings.max_tokens_per_microbatch)
+            plans.append([tuple(mine[place] for place in places) for places in cut])
+        plan = plans[self.world.rank]
+        return plan + [()] * (max(map(len, plans)) - len(plan))
+
     @torch.no_grad()
-    def _score(self, rows: Sequence[TokenRow], with_old: bool, with_entropy: bool = False) -> list[ScoredRow]:
-        scored = [ScoredRow(row) for row in rows]
+    def _score(self, rows: Sequence[ScoredRow], with_old: bool, with_entropy: bool = False) -> list[ScoredRow]:
         if not with_old and self.reference is None:
-            return scored
-        for indices in plan_microbatches([len(row) for row in rows], self.settings.max_tokens_per_microbatch):
-            packed = pack([rows[index] for index in indices], self.policy.pad_id, device=self.policy.device)
+            return list(rows)
+        # Rows of other ranks are marked as scored, so that all ranks know that pi_old is fixed.
+        scored = [replace(item, old=torch.zeros(0) if with_old else None) for item in rows]
+        for indices in self._plan(rows):
+            chosen = [rows[index].row for index in indices] or [_padding_row(self.policy.pad_id)]
+            packed = pack(chosen, self.policy.pad_id, device=self.policy.device)
             old = entropy = reference = None
             if with_old:
                 stats = self.policy.token_stats(packed, self.temperature, entropy=with_entropy)
@@ -186,48 +237,65 @@ class Updater:
             if self.reference is not None:
                 reference = self.reference.token_stats(packed, self.temperature, entropy=False).logp.cpu()
             for place, index in enumerate(indices):
-                scored[index] = ScoredRow(
+                row = rows[index].row
+                scored[index] = replace(
                     rows[index],
-                    old=_row(old, place, rows[index]),
-                    reference=_row(reference, place, rows[index]),
-                    entropy=_row(entropy, place, rows[index]),
+                    old=_row(old, place, row),
+                    reference=_row(reference, place, row),
+                    entropy=_row(entropy, place, row),
                 )
         return scored
 
     def _step(self, rows: Sequence[ScoredRow], first: bool) -> Iterator[MicroStep | StepReport]:
         """Take one optimiser step on a minibatch."""
-        plan = plan_microbatches([len(item.row) for item in rows], self.settings.max_tokens_per_microbatch)
-        parts = [[rows[index] for index in indices] for indices in plan]
+        parts = [[rows[index] for index in indices] or [self._padding()] for indices in self._plan(rows)]
         packed = [pack([item.row for item in part], self.policy.pad_id) for part in parts]
-        totals = MinibatchTotals.sum(MinibatchTotals.of(item.mask, item.segment) for item in packed)
-        sums = self._episode_means(parts, packed)
+        totals = MinibatchTotals.sum(_count(item.row) for item in rows)
+        sums = self._episode_means(rows, parts, packed)
         self.optimizer.zero_grad(set_to_none=True)
         for part, item in zip(parts, packed, strict=True):
             tokens = self._tokens(part, item, graph=True)
             means = None if sums is None else sums.mean_for(tokens.episode)
             output = policy_loss(tokens, self.algorithm, totals, means)
             output.loss.backward()  # type: ignore[no-untyped-call]
+            if part[0].row.episode == _NO_EPISODE:
+                continue
             yield MicroStep(_detached(tokens), output, item.sampler_logp if first else None)
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip)
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         finite = bool(torch.isfinite(norm))
         if finite:
             self.optimizer.step()
             self.scheduler.step()
         yield StepReport(float(norm), finite)
 
+    def _padding(self) -> ScoredRow:
+        """Return a row without a sampled token, for a pass that other ranks need this one to take."""
+        zero = torch.zeros(1)
+        reference = None if self.reference is None else zero
+        return ScoredRow(_padding_row(self.policy.pad_id), zero, reference, advantage=zero, owner=self.world.rank)
+
     def _episode_means(
-        self, parts: Sequence[Sequence[ScoredRow]], packed: Sequence[PackedRows]
+        self, rows: Sequence[ScoredRow], parts: Sequence[Sequence[ScoredRow]], packed: Sequence[PackedRows]
     ) -> EpisodeSums | None:
-        if self.algorithm.importance_level is not ImportanceLevel.TRAJECTORY or len(parts) == 1:
+        if self.algorithm.importance_level is not ImportanceLevel.TRAJECTORY:
             return None
-        if any(item.old is None for part in parts for item in part):  # the policy is still pi_old
-            episode = torch.unique(torch.cat([item.episode for item in packed])).to(self.policy.device)
-            return EpisodeSums(episode, torch.zeros(len(episode), device=episode.device), torch.ones_like(episode))
+        if len(parts) == 1 and self.world.size == 1:
+            return None
+        device = self.policy.device
+        if any(item.old is None for item in rows):  # the policy is still pi_old
+            episode = torch.unique(torch.tensor([item.row.episode for item in rows], device=device))
+            return EpisodeSums(episode, torch.zeros(len(episode), device=device), torch.ones_like(episode))
         with torch.no_grad():
-            return merge_episode_sums(
+            sums = merge_episode_sums(
                 episode_sums(self._tokens(part, item, graph=False))
                 for part, item in zip(parts, packed, strict=True)
             )
+        if self.world.size == 1:
+            return sums
+        everyone = self.world.gather(EpisodeSums(sums.episode.cpu(), sums.total.cpu(), sums.n_tokens.cpu()))
+        sums = merge_episode_sums(everyone)
+        return EpisodeSums(sums.episode.to(device), sums.total.to(device), sums.n_tokens.to(device))
 
     def _tokens(self, part: Sequence[ScoredRow], packed: PackedRows, graph: bool) -> TokenBatch:
         device = self.policy.device
@@ -250,24 +318,40 @@ class Updater:
         )
 
 
-def turn_entropies(scored: Sequence[ScoredRow], n_turns: int) -> Floats:
+def turn_entropies(scored: Sequence[ScoredRow], n_turns: int, world: World | None = None) -> Floats:
     """Mean entropy of the sampled tokens of each turn, float64 [n_turns].
 
     Args:
         scored: Rows with entropies; their segments are turn indices below `n_turns`.
         n_turns: Turn rows of the batch.
+        world: The processes that scored the rows; all of them call this and get the turns of all.
 
     Returns:
         NaN for turns without a sampled token among the rows.
     """
+    world = world or World()
     sums, counts = np.zeros(n_turns), np.zeros(n_turns)
     for item in scored:
+        if item.owner != world.rank:
+            continue
         segments = np.asarray(item.row.segments)
         on = segments != NO_SEGMENT
         np.add.at(sums, segments[on], _need(item.entropy).numpy()[on])
         np.add.at(counts, segments[on], 1)
+    if world.size > 1:
+        sums, counts = np.sum(world.gather(np.stack([sums, counts])), axis=0)
     means: Floats = np.divide(sums, counts, out=np.full(n_turns, np.nan), where=counts > 0)
     return means
+
+
+def _padding_row(pad_id: int) -> TokenRow:
+    return TokenRow((pad_id,), (False,), (NO_SEGMENT,), _NO_EPISODE, logprobs=(0.0,))
+
+
+def _count(row: TokenRow) -> MinibatchTotals:
+    """Count the sampled tokens and turns of a row; turns have ids of their own over the whole batch."""
+    segments = row.segments or tuple(0 if on else NO_SEGMENT for on in row.mask)
+    return MinibatchTotals(row.reply_tokens, len({*segments} - {NO_SEGMENT}))
 
 
 def _row(values_BT: torch.Tensor | None, place: int, row: TokenRow) -> torch.Tensor | None:
@@ -277,17 +361,6 @@ def _row(values_BT: torch.Tensor | None, place: int, row: TokenRow) -> torch.Ten
 
 def _trainable(batch: Batch) -> list[TokenRow]:
     return [row for row in batch.rows if any(row.mask)]
-
-
-def _with_advantages(scored: Sequence[ScoredRow], advantage_R: Floats) -> list[ScoredRow]:
-    """Give each sampled token the advantage of its turn, other tokens 0."""
-    advantages = torch.as_tensor(advantage_R, dtype=torch.float32)
-    done = []
-    for item in scored:
-        segments = torch.tensor(item.row.segments)
-        spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
-        done.append(replace(item, advantage=spread))
-    return done
 
 
 def _sampler_weight(old: torch.Tensor, packed: PackedRows, cap: float) -> torch.Tensor:

@@ -21,15 +21,26 @@ class Watch:
         folder: Run folder; onsets of warnings are written to `warnings.jsonl` there.
         stop_on: Names of warnings that end the run; see `trainers.detector.check_names`.
         history: Rows of the iterations that an earlier part of the run has done.
+        writes: False in a process that leaves the file to another one.
     """
 
-    def __init__(self, folder: Path, stop_on: Sequence[str], history: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stop_on: Sequence[str],
+        history: Sequence[Mapping[str, Any]] = (),
+        *,
+        writes: bool = True,
+    ) -> None:
+        self._writes = writes
         self._path = folder / WARNINGS_FILE
         self._stop_on = check_names(stop_on)
         self._history: list[Mapping[str, Any]] = list(history)
         earlier = timeline(self._history)
         self._told = {warning.name for warning in earlier}
         self._holding = detect(self._history)
+        if not writes:
+            return
         partial = folder / f".tmp-{WARNINGS_FILE}"
         partial.write_text("".join(json.dumps(warning.to_row()) + "\n" for warning in earlier), encoding="utf-8")
         os.replace(partial, self._path)
@@ -54,10 +65,10 @@ class Watch:
         self._history.append({"iteration": iteration, **row})
         before = {warning.name for warning in self._holding}
         self._holding = detect(self._history)
-        with self._path.open("a", encoding="utf-8") as stream:
-            for warning in self._holding:
-                if warning.name not in before:
-                    stream.write(json.dumps(warning.to_row()) + "\n")
+        onsets = [warning for warning in self._holding if warning.name not in before]
+        if self._writes and onsets:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write("".join(json.dumps(warning.to_row()) + "\n" for warning in onsets))
         fresh = [warning for warning in self._holding if warning.name not in self._told]
         self._told |= {warning.name for warning in fresh}
         now = {warning.name for warning in self._holding}

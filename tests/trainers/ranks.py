@@ -1,0 +1,266 @@
+"""What a process started by torchrun does in the tests of several processes: `-m tests.trainers.ranks CASE FOLDER`.
+
+Every case also runs in a single process, where it gives what the ranks together have to give.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent_gym.core.prompts import ContextMode
+from tests.trainers.loop import door_encoder, door_stage
+from tests.trainers.test_update import ADVANTAGES, LENGTHS, batch_of, level
+from tests.trainers.toys import random_rows, tiny_policy
+from trainers.algorithms import ALGORITHMS, Aggregation, AlgorithmConfig, GroupFilter, ImportanceLevel
+from trainers.batch import Batch
+from trainers.collect import GroupCollector
+from trainers.config import EnvSettings, OptimSettings
+from trainers.distributed import World, open_world
+from trainers.lanes import Lane, Lanes
+from trainers.lora import LoraSettings, Scorer, add_lora, reference_of
+from trainers.mixture import Part
+from trainers.policy import Policy
+from trainers.rows import RowTable
+from trainers.run_folder import RunFolder
+from trainers.samplers.base import SamplingSettings
+from trainers.samplers.hf import HFSampler
+from trainers.schedules import LearningRate
+from trainers.sharding import shard, whole_weights
+from trainers.tasks import TaskSampler
+from trainers.trainer import SilentReporter, Trainer
+from trainers.update import MicroStep, StepReport, Updater, turn_entropies
+
+
+class Kind(StrEnum):
+    """What is special about a case."""
+
+    PLAIN = "plain"
+    ADAPTERS = "adapters"
+    RECOMPUTED = "recomputed activations"
+    SCORED = "scored before the update"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An algorithm on a batch with settings of the update."""
+
+    algorithm: AlgorithmConfig
+    settings: dict[str, Any]
+    rows: str = "mixed"
+    kind: Kind = Kind.PLAIN
+
+
+def update_cases() -> dict[str, Case]:
+    """Return every aggregation at every level, cut into minibatches and not, and batches of awkward sizes."""
+    two_passes = {"passes": 2, "minibatch_rows": 3, "max_tokens_per_microbatch": 16}
+    cases = {
+        f"{aggregation.value}-{kind.value}": Case(replace(level(kind.value), aggregation=aggregation), two_passes)
+        for aggregation in Aggregation
+        for kind in ImportanceLevel
+    }
+    for ratio in ImportanceLevel:
+        of, short = level(ratio.value), {"passes": 2, "max_tokens_per_microbatch": 16}
+        cases[f"one step-{ratio.value}"] = Case(of, {"max_tokens_per_microbatch": 24})
+        cases[f"one row-{ratio.value}"] = Case(of, {"passes": 2}, "one")
+        cases[f"one long row-{ratio.value}"] = Case(of, short, "uneven")
+    entropy = replace(ALGORITHMS["sampo"], entropy_coef=0.01)
+    cases["sampo with entropy"] = Case(entropy, {"passes": 3, "minibatch_rows": 4})
+    for kind in list(Kind)[1:]:
+        cases[kind.value] = Case(level("turn"), {"passes": 2, "max_tokens_per_microbatch": 40}, kind=kind)
+    cases["gradient clip"] = Case(level("token"), {"passes": 2, "grad_clip": 0.01})
+    return cases
+
+
+def adapted(policy: Policy) -> tuple[Policy, Scorer]:
+    """Return the policy with adapters that do something, and the reference that shares its weights."""
+    policy = add_lora(policy, LoraSettings(rank=2))
+    with torch.no_grad():
+        for name, value in policy.named_parameters():
+            if "lora_B" in name:
+                value.copy_(torch.linspace(-0.01, 0.01, value.numel()).view(value.shape))
+    reference = reference_of(policy)
+    with torch.no_grad():
+        for value in policy.parameters():
+            value.mul_(1.1)
+    return policy, reference
+
+
+def run_case(case: Case, world: World) -> dict[str, Any]:
+    """Return losses, gradient norms, the last gradient and the new weights of one case."""
+    policy, reference = tiny_policy(), tiny_policy()
+    with torch.no_grad():
+        for weight in reference.parameters():
+            weight.mul_(1.05)
+    reference.model.requires_grad_(False)
+    scorer: Scorer = reference
+    if case.kind is Kind.ADAPTERS:
+        policy, scorer = adapted(policy)
+    if case.kind is Kind.RECOMPUTED:
+        policy.enable_gradient_checkpointing()
+    shard(policy, world)
+    if scorer is reference:
+        shard(reference, world)
+    values = {"learning_rate": 0.3, "grad_clip": 1e9, **case.settings}
+    # Plain SGD, so that the new weights show the gradient to its last digit.
+    optimizer = torch.optim.SGD(policy.parameters(), lr=values["learning_rate"])
+    updater = Updater(
+        policy,
+        scorer if case.algorithm.kl_coef > 0 else None,
+        optimizer,
+        LearningRate(optimizer, values["learning_rate"]),
+        case.algorithm,
+        OptimSettings(**values),
+        1.0,
+        world=world,
+    )
+    batch, advantages = _batch(case.rows, policy)
+    scored = updater.score(batch, 11) if case.kind is Kind.SCORED else None
+    entropies = [] if scored is None else turn_entropies(scored, len(batch.table), world).tolist()
+    losses, sums, norms = [], np.zeros(3), []
+    for event in updater.update(batch, advantages, 11, scored):
+        if isinstance(event, MicroStep):
+            sums += [float(value.detach()) for value in (event.loss.loss, event.loss.kl, event.loss.entropy)]
+        elif isinstance(event, StepReport):
+            losses.append(sum(world.gather(sums)).tolist())  # type: ignore[union-attr]
+            norms.append(event.grad_norm)
+            sums = np.zeros(3)
+    return {
+        "losses": losses,
+        "norms": norms,
+        "entropies": entropies,
+        "gradient": _flat(value.grad for value in policy.parameters()),
+        "weights": _flat(policy.parameters()),
+    }
+
+
+def _batch(kind: str, policy: Policy) -> tuple[Batch, Any]:
+    batch = batch_of(policy)
+    if kind == "mixed":
+        return batch, ADVANTAGES
+    if kind == "one":
+        return replace(batch, rows=batch.rows[1:2]), ADVANTAGES
+    lengths = [(60, 9), *LENGTHS[:4]]
+    rows = tuple(replace(row, episode=index // 2) for index, row in enumerate(random_rows(policy, lengths, seed=4)))
+    table = RowTable(
+        group=np.zeros(5, int),
+        episode=np.array([0, 0, 1, 1, 2]),
+        turn=np.array([0, 1, 0, 1, 0]),
+        reward=np.zeros(5),
+        penalty=np.zeros(5),
+        anchor=("",) * 5,
+        n_tokens=np.array([reply for _, reply in lengths]),
+    )
+    return Batch((), table, rows), ADVANTAGES[:5]
+
+
+def _flat(tensors: Any) -> torch.Tensor:
+    whole = (value.full_tensor() if hasattr(value, "full_tensor") else value for value in tensors)
+    return torch.cat([value.detach().flatten() for value in whole])
+
+
+def updates(world: World, folder: Path) -> None:
+    """Write what every case of the update gives."""
+    found = {name: run_case(case, world) for name, case in update_cases().items()}
+    if world.is_main:
+        torch.save(found, folder / "updates.pt")
+
+
+def overflow(world: World, folder: Path) -> None:
+    """Sample four groups with a sharded policy; on rank 1 no prompt fits, so it takes no forward pass at all."""
+    policy = tiny_policy()
+    shard(policy, world)
+    limit = 0 if world.rank == 1 else 10_000
+    stage = door_stage()
+    encoder = door_encoder(policy, ContextMode.WINDOW, limit=limit, compact=True)
+    lane = Lane(Part("", 1.0, EnvSettings()), stage, TaskSampler(stage.face.env.tasks, seed=0))
+    collector = GroupCollector(
+        Lanes([lane]),
+        lambda lane: encoder,
+        HFSampler(policy),
+        SamplingSettings(max_reply_tokens=3),
+        replace(ALGORITHMS["grpo"], group_filter=GroupFilter.NONE),
+        groups=4,
+        group_size=2,
+        seed=0,
+        world=world,
+    )
+    with stage.runner, whole_weights(policy):
+        collected = collector.collect(0)
+    reasons = [[episode.stop_reason for episode in group] for group in collected.sampled]
+    checksum = policy.checksum()  # a collective: the weights are sharded again
+    if world.is_main:
+        (folder / "overflow.json").write_text(json.dumps({"reasons": reasons, "checksum": checksum}), "utf-8")
+
+
+def maths(world: World, folder: Path) -> None:
+    """All that needs no run."""
+    updates(world, folder)
+    overflow(world, folder)
+
+
+OVERFLOWING = (
+    "iterations=4",
+    "env.context=full",
+    "rollout.max_context_tokens=118",
+    "rollout.groups=2",
+    "algorithm.max_tries=1",
+)
+"""A run in which the conversations of some episodes do not fit."""
+
+
+def stop_after(count: int) -> Callable[[], bool]:
+    """Return a `should_stop` that turns true when `count` iterations are done."""
+    asked = itertools.count()
+    return lambda: next(asked) >= count
+
+
+def train(world: World, folder: Path) -> None:
+    """Begin the run in `begun`, stopping after two iterations, and go on with the one in `resumed`."""
+    for name, stop in (("begun", stop_after(2)), ("resumed", lambda: False)):
+        run = RunFolder.open(folder / name, writes=world.is_main)
+        # Only one rank is told to stop, as when a signal reaches one of them.
+        Trainer(run, SilentReporter(), stop if world.rank == 1 else lambda: False, world).run()
+
+
+def fail(world: World, folder: Path) -> None:
+    """Have one rank fail while the other waits for it."""
+    if world.rank == 1:
+        raise ValueError("the dog ate the gradient")
+    world.gather(None)
+
+
+def fail_aside(world: World, folder: Path) -> None:
+    """Have one rank fail while the other computes and asks nobody."""
+    if world.rank == 1:
+        raise ValueError("the dog ate the gradient")
+    while True:
+        sum(range(1_000_000))
+
+
+CASES: dict[str, Callable[[World, Path], None]] = {
+    "maths": maths,
+    "train": train,
+    "fail": fail,
+    "fail_aside": fail_aside,
+}
+
+
+def main(case: str, folder: str) -> None:
+    """Run a case as one rank."""
+    torch.set_num_threads(1)
+    with open_world() as world:
+        CASES[case](world, Path(folder))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
