@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 
@@ -10,6 +12,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Serve data over HTTP.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_group)
     group.command("retriever")(retriever)
+    group.command("webshop")(webshop)
     app.add_typer(group, name="serve")
 
 
@@ -48,3 +51,49 @@ def retriever(
         config=config,
         on_listening=lambda address: typer.echo(f"{corpus.size} passages at {address}/retrieve"),
     )
+
+
+def webshop(
+    catalog: str = typer.Option(
+        "generated", "--catalog", help="Store, folder of the official files, or generated."
+    ),
+    goals: str = typer.Option("human", "--goals", help="Instructions that visitors get: human or synthetic."),
+    session: str = typer.Option(None, "--session", help="Session of every visitor: fixed_N pins goal N."),
+    host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; 0.0.0.0 for other machines."),
+    port: int = typer.Option(3000, "--port", min=0, max=65535, help="Port; 0 takes a free one."),
+    log: Path = typer.Option(None, "--log", help="Write each visit's pages to FOLDER/SESSION.jsonl."),
+    attributes: bool = typer.Option(False, "--attrs", help="Show the products' attributes."),
+    images: str = typer.Option("local", "--images", help="local drawings, or remote pictures of the catalogue."),
+    reward: str = typer.Option("webshop", "--reward", help="Judge purchases as webshop (the original) or strict."),
+    sessions: int = typer.Option(10_000, "--sessions", min=1, help="Sessions remembered at once."),
+    seed: int = typer.Option(0, "--seed", help="Seed of the goals of sessions that name none."),
+) -> None:
+    """Serve the shop's site, for people and for agents that drive a browser, until Ctrl-C.
+
+    \b
+        agent-gym serve webshop
+        agent-gym serve webshop --catalog webshop.store --session fixed_12 --log visits
+
+    Every visitor of the address gets a session of their own with an instruction; /NAME_fixed_N is a session with
+    goal N of the canonical order. Everything is served from here, so it works offline.
+    """
+    from agent_gym.core.errors import ConfigError
+    from agent_gym.envs.webshop.browser.tools import require_site
+    from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
+    from agent_gym.envs.webshop.options import choice, shop_spec
+    from agent_gym.envs.webshop.world import ShopWorld
+
+    require_site()
+    from agent_gym.envs.webshop.site.app import SiteConfig
+    from agent_gym.envs.webshop.site.server import serve
+    from agent_gym.envs.webshop.site.setup import make_site
+
+    if images not in ("local", "remote"):
+        raise ConfigError(f"--images is local or remote, got {images!r}")
+    world = ShopWorld.find(catalog, shop_spec("standard", {}), None)
+    kind = choice("goals", GoalKind, goals)
+    rules = {"reward": choice("reward", RewardKind, reward), "show_attributes": attributes}
+    config = SiteConfig(session, images == "remote", log, sessions, seed)
+    site = make_site(world, kind, rules, config)
+    products = f"{len(site.shop.catalog):,} products, {len(site.goals):,} goals"
+    serve(site, host, port, lambda address: typer.echo(f"{products} at {address}/"))

@@ -135,6 +135,13 @@ class Store:
         limit = draw_limit(price, product.asin, self.price_seed, number)
         return human_goal(product, record, limit, place)
 
+    def synthetic_weights(self) -> np.ndarray:
+        """Return the weights of the synthetic goals in canonical order, float64 [G]."""
+        table = self.goal_tables[GoalKind.SYNTHETIC]
+        by_number: np.ndarray = np.repeat(np.asarray(self._weights, dtype=np.float64), np.diff(table.starts))
+        found: np.ndarray = by_number[np.asarray(table.order)]
+        return found
+
     def search(self, query: str, count: int) -> Sequence[int]:
         """Return the rows that a query finds, best first."""
         if self._engine is None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError
 from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import PageKind, SubPage
+from agent_gym.envs.webshop.kinds import Compat, PageKind, SubPage
 from agent_gym.envs.webshop.pages import page_nodes
 from agent_gym.envs.webshop.shop import Session
 from agent_gym.envs.webshop.site.addresses import Address, BadAddressError, read_address
-from agent_gym.envs.webshop.site.markup import picture, purchase_code, render
+from agent_gym.envs.webshop.site.markup import drawn_picture, purchase_code, remote_picture, render
 from agent_gym.envs.webshop.site.visits import Goals, Visits
 from agent_gym.envs.webshop.text import SEPARATOR, plain_text, receipt_options
 from tests.envs.webshop.recorded import KINDS, recording
@@ -46,6 +46,25 @@ def item(selected=None, session="s") -> str:
 
 
 # Pages --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compat", list(Compat))
+def test_the_html_observation_has_the_texts_of_the_text_observation(compat):
+    session = Session(awkward_shop(compat), goal(), "s")
+    for step in (
+        "",
+        "search[shirt]",
+        "click[b0hostile1]",
+        "click[café]",
+        *(f"click[{sub.value}]" for sub in SubPage),
+    ):
+        session.act(step)
+        page = session.page()
+        assert SEPARATOR.join(text.strip() for text in html_texts(render(page, "s"))) == plain_text(page)
+        if page.kind is PageKind.SUB_PAGE:
+            session.act("click[< prev]")
+    session.act("click[buy now]")
+    assert SEPARATOR.join(html_texts(render(session.page(), "s"))) == plain_text(session.page())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,9 +150,9 @@ def test_every_text_is_escaped(client):
 
 
 def test_pictures_are_local_unless_the_catalogues_are_asked_for(client):
-    assert picture(PLAIN) == picture(PLAIN)
-    assert client.get(picture(PLAIN)).headers["content-type"] == "image/svg+xml"
-    assert picture(HOSTILE, remote=True).startswith("/static/")  # an address that is no picture's
+    assert drawn_picture(PLAIN, None) == drawn_picture(PLAIN, None) != drawn_picture(PLAIN, "red")
+    assert client.get(drawn_picture(PLAIN, None)).headers["content-type"] == "image/svg+xml"
+    assert remote_picture(HOSTILE, None).startswith("/static/")  # an address that is no picture's
     outside = re.findall(r'(?:src|href)="(?!/)[^"]*"', client.get(item()).text)
     assert outside == []
 
@@ -222,12 +241,12 @@ def test_addresses_hold_any_text(words, selected, kind, sub_page):
         ("/static/..%2f..%2fapp.py", 404),
         ("/static/site.css.map", 404),
         ("/static/picture-1e9.svg", 404),
-        ("/" + "x" * 20_000, 400),
+        ("/" + "x" * 60_000, 400),
         ("/search_results/s/shoes/1", 400),
         ("/search_results/s/" + quote('["a"]') + "/0", 400),
         ("/search_results/s/" + quote('["a"]') + "/99999999", 400),
-        ("/search_results/s/" + quote(json.dumps(["a" * 501])) + "/1", 400),
-        ("/search_results/s/" + "%5B" * 4000 + "/1", 400),
+        ("/search_results/s/" + quote(json.dumps(["a" * 4097])) + "/1", 400),
+        ("/search_results/s/" + "%5B" * 20_000 + "/1", 400),
         ("/item_page/s/NOSUCH/" + quote('["a"]') + "/1/%7B%7D", 404),
         ("/item_page/s/B0PLAIN002/" + quote('["a"]') + '/1/{"size":"x"}', 404),
         ("/item_page/s/B0PLAIN002/" + quote('["a"]') + "/1/{'size':'x'}", 400),
@@ -243,13 +262,21 @@ def test_addresses_of_no_page_are_refused_with_a_page_that_says_so(client, path,
     assert "Start again" in answer.text
 
 
+def test_addresses_have_a_longest_length():
+    with pytest.raises(BadAddressError, match="longer than"):
+        read_address(b"/" + b"x" * 70_000)
+    words = tuple(["\U0001f600"] * 2048)
+    address = Address(PageKind.RESULTS, "s", words, 1)
+    assert read_address(address.path().encode()) == address
+
+
 def test_large_bodies_and_long_searches_are_refused(client):
     assert client.post("/s", content=b"search_query=" + b"a" * 10_000_000).status_code == 413
     chunks = (b"a" * 10_000 for _ in range(50))
     assert client.post("/s", content=chunks).status_code == 413
     assert client.post("/s", content=b"x", headers={"content-length": "-5"}).status_code == 413
-    assert client.post("/s", data={"search_query": "a" * 501}).status_code == 400
-    assert client.post("/s", data={"search_query": "a" * 500}).status_code == 200
+    assert client.post("/s", data={"search_query": "a" * 4097}).status_code == 400
+    assert client.post("/s", data={"search_query": "a" * 4096}).status_code == 200
     assert client.post("/s", data={"search_query": ""}, follow_redirects=False).headers["location"] == "/s"
     assert client.post(item(), data={"a": "b"}).status_code == 405
     assert client.request("DELETE", "/s").status_code == 405
@@ -284,7 +311,7 @@ def fuzz(client: TestClient, count: int, seed: int) -> set[int]:
             at = rng.randrange(len(path))
             path = path[:at] + chr(rng.choice([0x25, 0x26, 0x2F, 0x5C, 0x7E, 0xE9, 0x4F60])) + path[at + 1 :]
         scheme = rng.random()
-        body = {"search_query": rng.choice([*AWKWARD, "a" * 600, "\x00", "<r>", "<q> shirts", " ", "  x"])}
+        body = {"search_query": rng.choice([*AWKWARD, "a" * 5000, "\x00", "<r>", "<q> shirts", " ", "  x"])}
         url = "http://shop.test" + quote(path, safe="/%?#[]{}\"':;*\\<>&=+,@!$()~")
         if scheme < 0.6:
             answer = client.get(url, follow_redirects=False)

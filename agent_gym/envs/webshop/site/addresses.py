@@ -22,9 +22,9 @@ from urllib.parse import quote, unquote_to_bytes
 from agent_gym.core.errors import AgentGymError
 from agent_gym.envs.webshop.kinds import PageKind, SubPage
 
-MAX_QUERY: Final = 500
+MAX_QUERY: Final = 4_096
 """Characters of a search."""
-MAX_PATH: Final = 16_384
+MAX_PATH: Final = 65_536
 """Bytes of an address."""
 MAX_NUMBER: Final = 1_000_000
 """Highest number of a page of results."""

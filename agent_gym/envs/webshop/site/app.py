@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from agent_gym.envs.webshop.html import render_error
 from agent_gym.envs.webshop.kinds import PageKind, SubPage
 from agent_gym.envs.webshop.pages import PAGE_SIZE, Page
 from agent_gym.envs.webshop.reward import RewardParts
@@ -32,7 +33,7 @@ from agent_gym.envs.webshop.site.addresses import (
     split_query,
 )
 from agent_gym.envs.webshop.site.log import VisitLog
-from agent_gym.envs.webshop.site.markup import render, render_error
+from agent_gym.envs.webshop.site.markup import LOCAL_ASSETS, REMOTE_ASSETS, render
 from agent_gym.envs.webshop.site.visits import MAX_SESSIONS, Goals, Visit, Visits
 
 MAX_BODY: Final = 65_536
@@ -96,6 +97,7 @@ class ShopSite:
             self.visits.get(read_address(self.config.session.encode()).session)  # a bad name is an error at start
         folder = files(__package__) / "static"
         self._static = {name: (folder / name).read_bytes() for name in _STATIC}
+        self._assets = REMOTE_ASSETS if self.config.remote_images else LOCAL_ASSETS
         images = "'self' https: http: data:" if self.config.remote_images else "'self'"
         self._headers = {
             **_HEADERS,
@@ -145,7 +147,9 @@ class ShopSite:
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return HTMLResponse(render_error(error.status_code, error.detail), error.status_code, self._headers)
+        return HTMLResponse(
+            render_error(error.status_code, error.detail, self._assets), error.status_code, self._headers
+        )
 
     async def _page(self, request: Request) -> Response:
         raw = request.scope.get("raw_path") or request.url.path.encode()
@@ -161,7 +165,7 @@ class ShopSite:
             page, parts = self._make(address, visit)
         except BadAddressError as error:
             raise HTTPException(404 if isinstance(error, NoPageError) else 400, str(error)) from error
-        html = render(page, visit.name, remote_images=self.config.remote_images, goal=visit.goal, parts=parts)
+        html = render(page, visit.name, assets=self._assets, goal=visit.goal, parts=parts)
         if self._log is not None:
             await run_in_threadpool(self._log.write, visit.name, page, request.url.path, visit.goal, parts)
         return HTMLResponse(html, headers=self._headers)

@@ -1,44 +1,26 @@
-"""Pages as HTML. Every text is escaped; the texts of a page are those of the text observations, in their order.
-
-Where the site shows more than the text environment does (the receipt's details), the element's attribute
-`data-observation` holds what the text environment has there.
-"""
+"""What the site adds to the pages of `html`: its addresses, pictures, style and the receipt's details."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import DictLoader, Environment, StrictUndefined
-
 from agent_gym.envs.webshop.goals import Goal
+from agent_gym.envs.webshop.html import Assets, Receipt, catalogue_picture, render_page
 from agent_gym.envs.webshop.kinds import PageKind, SubPage
-from agent_gym.envs.webshop.pages import PAGE_SIZE, Page
-from agent_gym.envs.webshop.product import RATING, Product
+from agent_gym.envs.webshop.pages import Page
+from agent_gym.envs.webshop.product import Product
 from agent_gym.envs.webshop.reward import RewardParts
 from agent_gym.envs.webshop.site.addresses import MAX_QUERY, Address
-from agent_gym.envs.webshop.text import receipt_options
-
-_FILES: Final = {
-    PageKind.INDEX: "index.html",
-    PageKind.RESULTS: "results.html",
-    PageKind.ITEM: "item.html",
-    PageKind.SUB_PAGE: "sub_page.html",
-    PageKind.DONE: "done.html",
-}
-_TEMPLATES: Final = ("layout.html", "error.html", *_FILES.values())
 
 
 def render(
     page: Page,
     session: str,
     *,
-    remote_images: bool = False,
+    assets: Assets | None = None,
     goal: Goal | None = None,
     parts: RewardParts | None = None,
 ) -> str:
@@ -47,33 +29,13 @@ def render(
     Args:
         page: The page.
         session: Name of the session, for the links.
-        remote_images: Whether pictures are loaded from where the catalogue says; else drawings of our own.
+        assets: What the page loads; `LOCAL_ASSETS` if None.
         goal: Goal of the session, for the receipt's hidden details.
         parts: Parts of the reward, for the same.
     """
-    links = _Links(page, session)
-    return (
-        _environment()
-        .get_template(_FILES[page.kind])
-        .render(
-            page=page,
-            links=links,
-            max_query=MAX_QUERY,
-            page_size=PAGE_SIZE,
-            rating=RATING,
-            picture=lambda product, value=None: picture(product, value, remote=remote_images),
-            receipt=receipt_options(page.selected) if page.kind is PageKind.DONE else "",
-            code=purchase_code(session),
-            goal=None if goal is None else goal.to_record(),
-            parts=None if parts is None else parts.verbose(),
-            sub_pages=[sub.value for sub in SubPage if sub is not SubPage.ATTRIBUTES or page.show_attributes],
-        )
-    )
-
-
-def render_error(status: int, reason: str) -> str:
-    """Return the HTML of an answer that is no page of the shop."""
-    return _environment().get_template("error.html").render(status=status, reason=reason)
+    receipt = _receipt(page.shown, session, goal, parts) if page.kind is PageKind.DONE else None
+    found = LOCAL_ASSETS if assets is None else assets
+    return render_page(page, SiteLinks(page, session), found, receipt)
 
 
 def purchase_code(session: str) -> str:
@@ -81,76 +43,91 @@ def purchase_code(session: str) -> str:
     return hashlib.sha1(session.encode("utf-8"), usedforsecurity=False).hexdigest()[:10].upper()
 
 
-def picture(product: Product, value: str | None = None, *, remote: bool = False) -> str:
-    """Return the address of a product's picture, or of the picture of one of its option values."""
-    if remote:
-        found = (product.option_images or {}).get(value) if value is not None else None
-        if found is None and product.images:
-            found = product.images[0]
-        if found is not None and found.startswith(("https://", "http://")):
-            return found
-    name = value if value is not None else product.asin
+def drawn_picture(product: Product, value: str | None) -> str:
+    """Return the address of a drawing in a colour that depends on the product, or on the option value."""
+    name = product.asin if value is None else value
     return f"/static/picture-{zlib.crc32(name.encode('utf-8', 'replace')) % 360}.svg"
 
 
-class _Links:
-    """Addresses that a page links to."""
+def remote_picture(product: Product, value: str | None) -> str:
+    """Return where the catalogue has the picture, a drawing if it names no address."""
+    found = catalogue_picture(product, value)
+    return found if found.startswith(("https://", "http://")) else drawn_picture(product, value)
+
+
+_PARTS: Final[dict[str, Any]] = {
+    "styles": ("/static/site.css",),
+    "scripts": ("/static/site.js",),
+    "icon": "/static/icon.svg",
+    "longest_query": MAX_QUERY,
+}
+LOCAL_ASSETS: Final = Assets(picture=drawn_picture, **_PARTS)
+REMOTE_ASSETS: Final = Assets(picture=remote_picture, **_PARTS)
+
+
+class SiteLinks:
+    """Addresses that a page of the site links to.
+
+    Args:
+        page: The page.
+        session: Name of the session.
+    """
 
     def __init__(self, page: Page, session: str) -> None:
         self._page = page
         self._session = session
 
-    @property
     def start(self) -> str:
+        """Return the address of the start page."""
         return Address(PageKind.INDEX, self._session).path()
 
     def results(self, number: int) -> str:
+        """Return the address of a page of this search's results."""
         return Address(PageKind.RESULTS, self._session, self._page.keywords, number).path()
 
-    @property
-    def previous(self) -> str:
-        """Where "< Prev" leads."""
+    def item(self, asin: str) -> str:
+        """Return the address of a product's page."""
         page = self._page
-        if page.kind is PageKind.RESULTS:
-            return self.results(page.number - 1)
-        return (
-            self.results(page.number) if page.kind is PageKind.ITEM else self.item(page.shown.asin, page.selected)
-        )
-
-    def item(self, asin: str, selected: Mapping[str, str] | None = None) -> str:
-        page = self._page
-        return Address(PageKind.ITEM, self._session, page.keywords, page.number, asin, selected or {}).path()
+        selected = page.selected if page.product is not None and page.product.asin == asin else {}
+        return Address(PageKind.ITEM, self._session, page.keywords, page.number, asin, selected).path()
 
     def option(self, axis: str, value: str) -> str:
-        """Address of the item page with one more option chosen."""
-        return self.item(self._page.shown.asin, {**self._page.selected, axis: value})
+        """Return the address of the page's product with one more option chosen."""
+        page, selected = self._page, {**self._page.selected, axis: value}
+        return Address(PageKind.ITEM, self._session, page.keywords, page.number, page.shown.asin, selected).path()
 
     def sub_page(self, name: str) -> str:
+        """Return the address of a page below the page's product."""
         page = self._page
         place = (page.keywords, page.number, page.shown.asin, page.selected, SubPage(name))
         return Address(PageKind.SUB_PAGE, self._session, *place).path()
 
-    @property
-    def purchase(self) -> str:
+    def done(self) -> str:
+        """Return the address that buys the page's product."""
         page = self._page
         return Address(PageKind.DONE, self._session, asin=page.shown.asin, selected=page.selected).path()
 
 
-@cache
-def _environment() -> Environment:
-    folder = files(__package__) / "templates"
-    sources = {name: (folder / name).read_text("utf-8") for name in _TEMPLATES}
-    environment = Environment(
-        loader=DictLoader(sources),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
+def _receipt(product: Product, session: str, goal: Goal | None, parts: RewardParts | None) -> Receipt:
+    asked = None if goal is None else goal.to_record()
+    return Receipt(
+        code=purchase_code(session),
+        attributes=", ".join(product.attributes),
+        category=product.category,
+        query=product.query,
+        product_category=product.product_category,
+        goal_asin="" if asked is None else asked["asin"],
+        goal_options="" if asked is None else _json(asked["goal_options"]),
+        goal_attributes="" if asked is None else _json(asked["attributes"]),
+        goal_price="" if asked is None else str(asked["price_upper"]),
+        goal_instruction="" if asked is None else asked["instruction_text"],
+        goal_category="" if asked is None else asked["category"],
+        goal_product_category="" if asked is None else asked["product_category"],
+        goal_query="" if asked is None else asked["query"],
+        goal="None" if asked is None else _json(asked),
+        reward_info="None" if parts is None else _json(parts.verbose()),
     )
-    environment.filters["pretty"] = _pretty
-    return environment
 
 
-def _pretty(value: Any) -> str:
+def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from agent_gym.core.errors import AgentGymError, ConfigError
+from agent_gym.envs.webshop.site.addresses import MAX_PATH
 from agent_gym.envs.webshop.site.app import ShopSite
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def _config(site: ShopSite) -> uvicorn.Config:
         access_log=False,
         lifespan="off",
         server_header=False,
+        h11_max_incomplete_event_size=2 * MAX_PATH,
+        http="h11",
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=2,
     )

@@ -7,12 +7,12 @@ seen for long loses nothing but which of its products count as visited.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final
+
+import numpy as np
 
 from agent_gym.core.errors import ConfigError
 from agent_gym.envs.webshop.goals import Goal, fraction
@@ -44,26 +44,31 @@ class Visit:
             self.visited.add(asin)
 
 
-class Goals(Sequence[Goal]):
-    """The goals that sessions can have, in canonical order, and their weights in random draws."""
+class Goals:
+    """The goals that sessions can have, in canonical order, and their weights in random draws.
 
-    def __init__(self, goals: Sequence[Goal], weights: Sequence[float] | None = None) -> None:
+    Args:
+        goals: The goals.
+        weights: A weight for each; all are equal if None.
+    """
+
+    def __init__(self, goals: Sequence[Goal], weights: Sequence[float] | np.ndarray | None = None) -> None:
         if not len(goals):
             raise ConfigError("the site needs at least one goal, got none")
         self._goals = goals
-        self._cumulative = None if weights is None else list(accumulate(weights))
+        self._cumulative = None if weights is None else np.cumsum(np.asarray(weights, dtype=np.float64))
 
     def __len__(self) -> int:
         return len(self._goals)
 
-    def __getitem__(self, index: int) -> Goal:  # type: ignore[override]
+    def __getitem__(self, index: int) -> Goal:
         return self._goals[index]
 
     def draw(self, uniform: float) -> Goal:
         """Return a goal by weight for a number in [0, 1)."""
         if self._cumulative is None:
             return self._goals[int(uniform * len(self._goals))]
-        place = bisect_right(self._cumulative, uniform * self._cumulative[-1])
+        place = int(np.searchsorted(self._cumulative, uniform * self._cumulative[-1], side="right"))
         return self._goals[min(place, len(self._goals) - 1)]
 
 
@@ -84,6 +89,7 @@ class Visits:
         self._limit = limit
         self._visits: OrderedDict[str, Visit] = OrderedDict()
         self._pinned: dict[str, Goal] = {}
+        self._left: deque[str] = deque()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -96,6 +102,7 @@ class Visits:
             NoPageError: The name pins a goal that does not exist.
         """
         with self._lock:
+            self._forget()
             visit = self._visits.get(name)
             if visit is None:
                 visit = self._visits[name] = Visit(name, self._goal(name))
@@ -108,12 +115,17 @@ class Visits:
     def pin(self, name: str, goal: Goal) -> None:
         """Give a session this goal, until `unpin`."""
         with self._lock:
+            self._forget()
             self._pinned[name] = goal
             self._visits.pop(name, None)
 
     def unpin(self, name: str) -> None:
-        """Forget a session and its goal."""
-        with self._lock:
+        """Forget a session and its goal; may be called at any time, also by the garbage collector."""
+        self._left.append(name)
+
+    def _forget(self) -> None:
+        while self._left:
+            name = self._left.popleft()
             self._pinned.pop(name, None)
             self._visits.pop(name, None)
 

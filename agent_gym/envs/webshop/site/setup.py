@@ -1,0 +1,62 @@
+"""A site on a catalogue: which goals its sessions get, and what names both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agent_gym.core.errors import ConfigError
+from agent_gym.core.seeding import stable_hash
+from agent_gym.envs.webshop.goals import Goal
+from agent_gym.envs.webshop.kinds import GoalKind
+from agent_gym.envs.webshop.site.app import ShopSite, SiteConfig
+from agent_gym.envs.webshop.site.visits import Goals
+from agent_gym.envs.webshop.world import ShopWorld
+
+
+class CatalogueGoals(Sequence[Goal]):
+    """The goals of a catalogue in canonical order, made when they are asked for."""
+
+    def __init__(self, world: ShopWorld, kind: GoalKind) -> None:
+        self._store = world.store()
+        self._prices = world.price_table()
+        self._kind = kind
+
+    def __len__(self) -> int:
+        return len(self._store.goal_tables[self._kind])
+
+    def __getitem__(self, index: int) -> Goal:  # type: ignore[override]
+        return self._store.goal(self._kind, index, self._prices)
+
+    def weights(self) -> np.ndarray | None:
+        """Return the weight of each goal in random draws, float64 [G]; None when all are equal."""
+        return None if self._kind is GoalKind.HUMAN else self._store.synthetic_weights()
+
+
+def site_digest(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any]) -> str:
+    """Return a text that is equal for sites which show the same pages and pay the same rewards."""
+    prices = world.price_table()
+    table = "" if prices is None else np.asarray(prices).tobytes().hex()
+    shown = sorted((name, str(value)) for name, value in rules.items() if name != "compat")
+    return stable_hash(world.store().digest, kind.value, table, *shown, size=12)
+
+
+def make_site(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any], config: SiteConfig) -> ShopSite:
+    """Return the site of a catalogue.
+
+    Args:
+        world: The catalogue.
+        kind: Kind of the goals that sessions get.
+        rules: Arguments of `ShopWorld.shop`.
+        config: How the site behaves.
+
+    Raises:
+        ConfigError: The catalogue has no goal of this kind.
+    """
+    goals = CatalogueGoals(world, kind)
+    if not len(goals):
+        raise ConfigError(f"the catalogue has no {kind.value} goals; serve the others with --goals")
+    shop = world.shop(**rules)
+    return ShopSite(shop, Goals(goals, goals.weights()), config, site_digest(world, kind, rules))
