@@ -46,7 +46,7 @@ AXES: Final[Mapping[str, tuple[str, ...]]] = {
     "size": _words("x-small, small, medium, large, x-large, xx-large, 3x-large"),
     "shoe size": _words("5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 10, 11, 12 wide"),
     "fit type": _words("men, women, youth, big & tall"),
-    "style": _words("classic, modern, with stand, without stand, set of 2, deluxe, travel, starter kit"),
+    "style": _words("classic, modern, wall mount, desk mount, set of 2, deluxe, travel, starter kit"),
     "dimensions": _words('12" x 18", 16" x 24", 24" x 36", 2\' x 3\', 5\' x 7\', 8\' x 10\', 40" round'),
     "capacity": _words("16 gb, 32 gb, 64 gb, 128 gb, 256 gb, 512 gb, 1 tb"),
     "length": _words("3 feet, 6 feet, 10 feet, 15 feet, 25 feet"),
@@ -58,7 +58,7 @@ AXES: Final[Mapping[str, tuple[str, ...]]] = {
         "4 ounce (pack of 1), 4 ounce (pack of 6), 8 ounce (pack of 2), 8 ounce (pack of 12),"
         "1 pound (pack of 1), 2 pound (pack of 3)"
     ),
-    "scent": _words("lavender & sage, citrus, unscented, rosé, eucalyptus mint, coconut, sandalwood, green tea"),
+    "scent": _words("lavender & sage, citrus, unscented, rosé, eucalyptus mint, coconut, cedar & musk, green tea"),
     "item count": _words("1 count, 2 count, 3 count, 6 count, 12 count"),
     "shade": _words("01 porcelain, 02 ivory, 03 natural beige, 04 warm honey, 05 almond, 06 café, 07 espresso"),
 }

@@ -11,9 +11,10 @@ import hashlib
 import json
 import lzma
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from agent_gym.core.errors import DataError
 from agent_gym.envs.webshop.building import build_store
@@ -128,7 +129,7 @@ def read_json_file(path: Path) -> Any:
         DataError: The file is missing or no JSON.
     """
     try:
-        with _decompressed(path, path.open("rb")) as stream:
+        with path.open("rb") as raw, _decompressed(path, raw) as stream:
             return json.load(stream)
     except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
         raise DataError(f"{path} cannot be read as JSON: {error}") from error
@@ -220,12 +221,13 @@ class _Hashed:
         return {"bytes": self.bytes, "sha256": self._digest.hexdigest()}
 
 
-def _decompressed(path: Path, raw: Any) -> IO[bytes]:
+def _decompressed(path: Path, raw: Any) -> AbstractContextManager[Any]:
+    """Return a context with the decompressed stream; `raw` stays open after it."""
     if path.suffix == ".gz":
-        return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+        return gzip.GzipFile(fileobj=raw)
     if path.suffix == ".xz":
         return lzma.LZMAFile(raw)
-    return raw  # type: ignore[no-any-return]
+    return nullcontext(raw)
 
 
 def _present(folder: Path, name: str) -> Path | None:
