@@ -28,7 +28,7 @@ from agent_gym.retrieval.bm25 import (
     remove_leftovers,
 )
 from agent_gym.retrieval.corpus import CorpusReader
-from agent_gym.retrieval.manifest import Manifest, describe_files, file_digest, is_index, read_manifest
+from agent_gym.retrieval.manifest import Manifest, describe_files, is_index, read_manifest
 from agent_gym.retrieval.store import OFFSETS, ROWS, WORD, FilePassages, digest, encode_row, write_ids
 
 _DIGESTS = "passages.digests"
@@ -168,11 +168,9 @@ def _index_words(folder: Path, checkpoint_rows: int, report: Progress) -> None:
 def _finish(corpus: Path, source: dict[str, Any], folder: Path, report: Progress) -> Manifest:
     from importlib.metadata import version
 
-    report(Stage.HASHES, 0, 2)
-    content = file_digest(folder / ROWS)
-    report(Stage.HASHES, 1, 2)
-    for name in (_DIGESTS, _PROGRESS):
-        (folder / name).unlink(missing_ok=True)
+    report(Stage.HASHES, 0, 1)
+    files = {name: record for name, record in describe_files(folder).items() if name not in (_DIGESTS, _PROGRESS)}
+    content = files[ROWS].sha256
     manifest = Manifest(
         size=len(FilePassages(folder)),
         corpus=corpus.name,
@@ -181,10 +179,12 @@ def _finish(corpus: Path, source: dict[str, Any], folder: Path, report: Progress
         ranking=ranking_name(),
         fingerprint=fingerprint_of(content, ranking_name()),
         tantivy=version("tantivy"),
-        files=describe_files(folder),
+        files=files,
     )
     manifest.write(folder)
-    report(Stage.HASHES, 2, 2)
+    for name in (_DIGESTS, _PROGRESS):
+        (folder / name).unlink(missing_ok=True)
+    report(Stage.HASHES, 1, 1)
     return manifest
 
 
