@@ -40,6 +40,7 @@ from trainers.lanes import Lanes
 from trainers.lora import reference_of
 from trainers.mixture import apportion
 from trainers.policy import Policy
+from trainers.report import write_report
 from trainers.rows import finite_episodes
 from trainers.run_evaluation import TEST, RunEvaluator
 from trainers.run_folder import CHECKPOINTS, REFERENCE, RunFolder
@@ -211,7 +212,9 @@ class Trainer:
         after = evaluator.final("after")
         if after is None:
             return self._stopped(done)
-        return self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
+        summary = self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
+        write_report([self.folder.path])
+        return summary
 
     def _latest(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, the same one in all processes; None when none was ever written.
