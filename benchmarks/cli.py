@@ -186,11 +186,11 @@ def read_task_list(path: Path | None) -> tuple[tuple[str, ...] | None, str | Non
 
 
 def throughput(
-    env: str = typer.Option("sokoban", "--env", help="What to measure: sokoban or alfworld."),
+    env: str = typer.Option("sokoban", "--env", help="What to measure: sokoban, alfworld or webshop."),
     upstream: Path = typer.Option(None, "--upstream", help="Python interpreter that has the original package."),
     seconds: float = typer.Option(2.0, "--seconds", min=0.05, help="CPU seconds per measurement."),
     repeats: int = typer.Option(5, "--repeats", min=1, help="Measurements of which the median counts."),
-    data: Path = typer.Option(None, "--data", help="Folder of the real ALFWorld games; generated ones if none."),
+    data: Path = typer.Option(None, "--data", help="ALFWorld games or a WebShop store; generated if none."),
     output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
 ) -> None:
     """Measure steps and resets per second and memory per environment, beside the original package.
@@ -200,6 +200,7 @@ def throughput(
         python -m venv upstream && upstream/bin/pip install gym-sokoban==0.0.6 "setuptools<81"
         agent-gym bench throughput --env sokoban --upstream upstream/bin/python --output throughput.json
         agent-gym bench throughput --env alfworld --data json_2.1.1
+        agent-gym bench throughput --env webshop --data stores/webshop
 
     Both sides run one after the other on one core, without rendering, in processes of their own. Figures are
     CPU time; the original is measured with the interpreter named by --upstream, else with this one.

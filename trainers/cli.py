@@ -1,4 +1,4 @@
-"""`agent-gym train` and `agent-gym report`."""
+"""`agent-gym train`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ EXIT_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
-    """Add the subcommands."""
+    """Add the subcommand."""
     app.command("train")(train)
-    app.command("report")(report)
 
 
 def train(
@@ -86,30 +85,6 @@ def train(
         return
     name = preset or config.stem
     _run(output or Path("runs") / f"{name}-seed{resolved.seed}", resolved)
-
-
-def report(
-    runs: list[Path] = typer.Argument(..., help="Run folders; several are compared."),
-    output: Path = typer.Option(
-        None, "--output", "-o", help="File to write; RUN/report.html, or comparison.html for several runs."
-    ),
-) -> None:
-    """Write one self-contained HTML page about a training run, or a comparison of several.
-
-    \b
-        agent-gym report runs/quickstart-seed0
-        agent-gym report runs/sampo runs/grpo --output sampo-grpo.html
-
-    The page holds results with intervals, warnings, curves, ratio quantiles, KL buckets, task types and sample
-    episodes. It works offline, and on a run that is still going on.
-    """
-    from rich.console import Console
-
-    from trainers.report import write_report
-
-    target = output or (Path("comparison.html") if len(runs) > 1 else None)
-    path = write_report(runs, target)
-    Console(stderr=True).print(f"Report: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _list() -> None:

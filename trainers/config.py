@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -361,12 +361,6 @@ class TrainConfig:
                 f"advantage {self.algorithm.advantage.value!r} compares the episodes of a group: "
                 f"rollout.group_size must be at least 2, got {self.rollout.group_size}"
             )
-        if self.algorithm.stapo is not None and self.env.context is not ContextMode.WINDOW:
-            raise ConfigError(
-                "algorithm.stapo compares a turn's prompt with the same prompt without goal and history, which a "
-                f"conversation has no one place for: set env.context='window', got {self.env.context.value!r}, or "
-                "algorithm.stapo=null"
-            )
         if self.evaluation.pool and self.env.pool_size is None:
             raise ConfigError("evaluation.pool=true needs env.pool_size: there is no pool to evaluate on")
         if self.rollout.max_context_tokens <= self.rollout.max_reply_tokens:
@@ -462,9 +456,6 @@ def resolve_config(values: Mapping[str, Any]) -> TrainConfig:
     unknown = [key for key in overrides if key not in row]
     if unknown:
         raise ConfigError(f"algorithm has no field {unknown[0]!r}.{suggest(unknown[0], row)}")
-    for key, value in overrides.items():  # a group of settings keeps what the override does not name
-        if isinstance(value, Mapping) and isinstance(row[key], Mapping):
-            overrides[key] = {**row[key], **value}
     values["algorithm"] = {**row, **overrides}
     values["algorithm_name"] = name
     run = values.get("run")
@@ -488,14 +479,11 @@ def _problem(item: Any) -> str:
 
 
 def _fields_at(path: Iterable[Any]) -> list[str]:
-    """Return the settings that the section at a path has, groups that are None by default included."""
-    kind: Any = TrainConfig
+    kind: Any = TrainConfig()
     for part in path:
-        hint = get_type_hints(kind).get(str(part))
-        kind = next((choice for choice in (hint, *get_args(hint)) if dataclasses.is_dataclass(choice)), None)
-        if kind is None:
-            return []
-    return [item.name for item in dataclasses.fields(kind)]
+        if not isinstance(part, int):  # an entry of a list has the fields of all of them
+            kind = _ENTRIES[part] if part in _ENTRIES else getattr(kind, str(part), None)
+    return [item.name for item in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
 
 
 def parse_override(text: str) -> tuple[list[str], Any]:

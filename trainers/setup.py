@@ -14,7 +14,6 @@ from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.prompts import PromptBuilder, template_for
 from trainers.config import TINY, EnvSettings, ModelSettings, SamplerKind, TrainConfig
 from trainers.conversation import PromptEncoder
-from trainers.masking import PromptSources
 from trainers.policy import Policy
 from trainers.samplers.base import Sampler, SamplingSettings
 from trainers.samplers.hf import HFSampler
@@ -56,13 +55,11 @@ def prompt_builder(face: EnvFace, settings: EnvSettings) -> PromptBuilder:
     return PromptBuilder(template_for(face.env, settings.prompt), settings.history_length, settings.thoughts)
 
 
-def prompt_encoder(
-    policy: Policy, builder: PromptBuilder, config: TrainConfig, sources: PromptSources | None = None
-) -> PromptEncoder:
+def prompt_encoder(policy: Policy, builder: PromptBuilder, config: TrainConfig) -> PromptEncoder:
     """Return the encoder of a policy's prompts; replies keep their room within the context limit."""
     rollout = config.rollout
     limit = rollout.max_context_tokens - rollout.max_reply_tokens
-    return PromptEncoder(policy, builder, config.env.context, limit, sources)
+    return PromptEncoder(policy, builder, config.env.context, limit)
 
 
 def tiny_policy(corpus: Iterable[str], settings: ModelSettings, seed: int, device: str) -> Policy:

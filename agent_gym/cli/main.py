@@ -40,7 +40,7 @@ def _version(show: bool) -> None:
 
 def build_app() -> typer.Typer:
     """Return the application with every registered subcommand."""
-    from agent_gym.cli import index, listing, play, replay, serve
+    from agent_gym.cli import data, index, listing, play, replay, serve
 
     app = typer.Typer(
         help=_HELP,
@@ -58,7 +58,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         pass
 
-    for module in (listing, play, replay, index, serve):
+    for module in (listing, play, replay, data, index, serve):
         module.register(app)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         entry.load()(app)

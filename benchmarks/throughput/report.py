@@ -18,8 +18,9 @@ from rich.table import Table
 from agent_gym._version import __version__
 from agent_gym.core.errors import AgentGymError, ConfigError, suggest
 from benchmarks.throughput.alfworld_report import ALFWORLD_MISSING, alfworld_table, compare_alfworld
+from benchmarks.throughput.webshop_report import webshop_table
 
-SUITES = ("sokoban", "alfworld")
+SUITES = ("sokoban", "alfworld", "webshop")
 _HERE = Path(__file__).parent
 _MISSING = (
     "gym-sokoban is not installed for {python}. To measure it: python -m venv upstream && "
@@ -38,7 +39,7 @@ def run_suite(
         seconds: CPU seconds per measurement.
         repeats: Measurements of which the median counts.
         output: JSON file to write, or None.
-        data: Folder of the real games (ALFWorld); None plays generated ones.
+        data: Folder of the real games (ALFWorld), or a catalogue store (WebShop); None plays generated ones.
 
     Raises:
         ConfigError: There is no such suite or interpreter, or the suite reads no data.
@@ -48,13 +49,16 @@ def run_suite(
         raise ConfigError(f"no throughput suite {name!r}.{suggest(name, SUITES)} Suites: {', '.join(SUITES)}")
     if upstream is not None and not upstream.is_file():
         raise ConfigError(f"--upstream names a Python interpreter; there is no file {upstream}")
-    if data is not None and name != "alfworld":
-        raise ConfigError(f"--data names the games of the alfworld suite; the suite {name!r} reads none")
+    if data is not None and name == "sokoban":
+        raise ConfigError(f"--data names games or a catalogue; the suite {name!r} reads none")
     console = Console()
     with Console(stderr=True).status("Measuring"):
         if name == "alfworld":
             figures = measure_alfworld(upstream, seconds, repeats, data)
             table, agree = alfworld_table(figures), figures.get("texts_agree", True)
+        elif name == "webshop":
+            figures, agree = measure_webshop(seconds, repeats, data), True
+            table = webshop_table(figures)
         else:
             figures = measure_sokoban(upstream, seconds, repeats)
             table = sokoban_table(figures)
@@ -119,6 +123,22 @@ def measure_alfworld(
         "cpu_seconds_per_measurement": seconds,
         "repeats": repeats,
         **compare_alfworld(ours, None if missing else theirs),
+    }
+
+
+def measure_webshop(seconds: float, repeats: int, data: Path | None) -> dict[str, Any]:
+    """Return the figures of WebShop."""
+    from benchmarks.throughput.webshop import make_job
+
+    figures = run_child([sys.executable, "-m", "benchmarks.throughput.webshop"], make_job(seconds, repeats, data))
+    return {
+        "suite": "webshop",
+        "package_version": __version__,
+        "python": platform.python_version(),
+        "upstream_missing": "",
+        "cpu_seconds_per_measurement": seconds,
+        "repeats": repeats,
+        **figures,
     }
 
 

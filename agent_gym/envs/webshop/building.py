@@ -58,8 +58,7 @@ def build_store(
         DataError: The target exists, two products share an identifier, or there is no product.
     """
     target = Path(target).absolute()
-    if target.exists() and not (replace and is_store(target)):
-        raise DataError(f"{target} exists already; name another folder, or remove it")
+    check_target(target, replace=replace)
     with _folder_beside(target) as folder:
         written = _Writer(folder, human, price_seed, nouns)
         written.write(products)
@@ -77,6 +76,12 @@ def build_store(
             shutil.rmtree(target)
         folder.rename(target)
     return open_store(target)
+
+
+def check_target(target: Path, *, replace: bool) -> None:
+    """Raise DataError where a store cannot be written: something is there that may not be replaced."""
+    if target.exists() and not (replace and is_store(target)):
+        raise DataError(f"{target} exists already; name another folder, or remove it")
 
 
 @contextmanager

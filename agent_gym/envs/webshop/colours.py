@@ -6,6 +6,7 @@ on both, and on the words that are no colours.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 COLOUR_WORDS: Final[tuple[str, ...]] = tuple(
@@ -22,6 +23,7 @@ COLOUR_WORDS: Final[tuple[str, ...]] = tuple(
 _SET: Final = frozenset(COLOUR_WORDS)
 
 
+@lru_cache(maxsize=16_384)
 def normalise_text(text: str) -> str:
     """Return the first colour word that occurs anywhere in `text`, else the text: "layered" becomes "red"."""
     for word in COLOUR_WORDS:

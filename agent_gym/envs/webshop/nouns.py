@@ -57,7 +57,7 @@ class Nouns:
         tagger: Callable[[str], tuple[str, ...]],
         origin: NounOrigin,
     ) -> None:
-        self._table = table
+        self._table = None if table is None else lru_cache(maxsize=_CACHED)(table)
         self._tagger = lru_cache(maxsize=_CACHED)(tagger)
         self._fallback = origin
         self.origin = origin if table is None else NounOrigin.TABLE

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_gym.core.errors import DataError
-from agent_gym.envs.webshop.building import build_store
+from agent_gym.envs.webshop.building import build_store, check_target
 from agent_gym.envs.webshop.product import Product, clean, usable
 from agent_gym.envs.webshop.store import Store
 
@@ -98,6 +98,7 @@ def import_catalog(
     Raises:
         DataError: A file is missing or malformed, or the target exists.
     """
+    check_target(Path(target), replace=replace)  # before minutes of reading
     reader = _Reader(on_progress)
     attributes = dict(reader.pairs(files.attributes))
     human: Mapping[str, Sequence[Mapping[str, Any]]] = {} if files.human is None else reader.whole(files.human)

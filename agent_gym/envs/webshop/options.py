@@ -14,7 +14,7 @@ _Kind = TypeVar("_Kind", bound=StrEnum)
 
 DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
     "tiny": ShopSpec(
-        products=60,
+        products=240,
         distractors=1,
         attributes=2,
         asked_attributes=1,

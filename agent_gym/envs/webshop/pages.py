@@ -131,22 +131,15 @@ def page_nodes(page: Page, receipt: str = "") -> list[Node]:
         return [*_START, Node(_TEXT, page.instruction), _BUTTONS[Button.SEARCH]]
     nodes = [_INSTRUCTION, Node(_TEXT, page.instruction), _BUTTONS[Button.BACK]]
     if kind is PageKind.RESULTS:
-        nodes.append(Node(_TEXT, f"Page {page.number} (Total results: {page.total})"))
+        nodes.append(Node(_TEXT, results_heading(page)))
         nodes += [_BUTTONS[name] for name in page.buttons()[1:]]
         for product in page.products:
-            nodes.append(Node(_PRODUCT, product.asin))
-            _add(nodes, product.title)
-            _add(nodes, product.price_tag)
+            nodes += card_nodes(product)
         return nodes
     nodes.append(_BUTTONS[Button.PREVIOUS])
     product = page.shown
     if kind is PageKind.ITEM:
-        for axis, values in product.options:
-            _add(nodes, axis)
-            nodes += [Node(_OPTION, value, axis) for value in values if value]
-        _add(nodes, product.title)
-        nodes.append(Node(_TEXT, f"Price: {product.price_tag}"))
-        nodes.append(_RATING)
+        nodes += item_nodes(product)
         nodes += [_BUTTONS[name] for name in page.buttons()[2:]]
     elif page.sub_page is SubPage.DESCRIPTION:
         _add(nodes, product.description)
@@ -159,6 +152,37 @@ def page_nodes(page: Page, receipt: str = "") -> list[Node]:
         for text in (product.category, product.query, product.product_category):
             _add(nodes, f" {text}")
     return nodes
+
+
+def results_heading(page: Page) -> str:
+    """Return the line above a list of results."""
+    return f"Page {page.number} (Total results: {page.total})"
+
+
+def card_nodes(product: Product) -> tuple[Node, ...]:
+    """Return the texts of a product in a list of results."""
+    found: tuple[Node, ...] | None = product.notes.get(card_nodes)
+    if found is None:
+        nodes = [Node(_PRODUCT, product.asin)]
+        _add(nodes, product.title)
+        _add(nodes, product.price_tag)
+        found = product.notes[card_nodes] = tuple(nodes)
+    return found
+
+
+def item_nodes(product: Product) -> tuple[Node, ...]:
+    """Return the texts of a product's own page, without the buttons around them."""
+    found: tuple[Node, ...] | None = product.notes.get(item_nodes)
+    if found is None:
+        nodes: list[Node] = []
+        for axis, values in product.options:
+            _add(nodes, axis)
+            nodes += [Node(_OPTION, value, axis) for value in values if value]
+        _add(nodes, product.title)
+        nodes.append(Node(_TEXT, f"Price: {product.price_tag}"))
+        nodes.append(_RATING)
+        found = product.notes[item_nodes] = tuple(nodes)
+    return found
 
 
 def _add(nodes: list[Node], text: str) -> None:

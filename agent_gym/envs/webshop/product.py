@@ -91,6 +91,11 @@ class Product:
         """The parts of `product_category`."""
         return category_parts(self.product_category)
 
+    @cached_property
+    def notes(self) -> dict[Any, Any]:
+        """What pages and texts worked out of this product once, by their own keys."""
+        return {}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Product:
         return self  # read-only
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, Protocol
 
 from agent_gym.envs.webshop import actions
@@ -181,10 +181,19 @@ class Session:
 
     def admissible(self) -> tuple[str, ...]:
         """Return the clicks that are accepted now and do something."""
-        if self.kind is PageKind.INDEX:
+        page, compat = self.page(), self.shop.compat
+        if page.kind is PageKind.INDEX:
             return ()
-        compat = self.shop.compat
-        return tuple([f"click[{name}]" for name in self.clickables() if actions.clickable(name, compat)])
+        if page.kind is PageKind.ITEM:
+            key = (_clicks, compat, page.show_attributes)
+            found: tuple[str, ...] | None = page.shown.notes.get(key)
+            if found is None:
+                found = page.shown.notes[key] = _clicks(page.clickables(), compat)
+            return found
+        buttons = _button_clicks(page.buttons(), compat)
+        if page.kind is PageKind.RESULTS:
+            return (*buttons, *[click for product in page.products for click in _product_clicks(product, compat)])
+        return buttons
 
     @property
     def has_search_box(self) -> bool:
@@ -284,6 +293,24 @@ class Session:
         self.counters["purchase"] += 1
         self.reward = self.shop.judge(self.goal, self.product, self.selected)
         self._show(PageKind.DONE)
+
+
+def _clicks(names: Sequence[str], compat: Compat) -> tuple[str, ...]:
+    return tuple([actions.click(name) for name in names if actions.clickable(name, compat)])
+
+
+@cache
+def _button_clicks(buttons: tuple[str, ...], compat: Compat) -> tuple[str, ...]:
+    return _clicks([name.lower() for name in buttons], compat)
+
+
+def _product_clicks(product: Product, compat: Compat) -> tuple[str, ...]:
+    """Return the click on a listed product."""
+    key = (_product_clicks, compat)
+    found: tuple[str, ...] | None = product.notes.get(key)
+    if found is None:
+        found = product.notes[key] = _clicks((product.asin.lower(),), compat)
+    return found
 
 
 _BACK: Final = Button.BACK.value.lower()

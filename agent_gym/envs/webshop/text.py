@@ -7,11 +7,12 @@ the page, with `[SEP]` between, or with `[button]` around what can be clicked.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from agent_gym.envs.webshop.kinds import Compat, PageKind
-from agent_gym.envs.webshop.pages import Node, NodeKind, Page, page_nodes
+from agent_gym.envs.webshop.kinds import Button, Compat, PageKind
+from agent_gym.envs.webshop.pages import Node, NodeKind, Page, card_nodes, item_nodes, page_nodes, results_heading
+from agent_gym.envs.webshop.product import Product
 
 SEPARATOR: Final = " [SEP] "
 BASE_URL: Final = "http://127.0.0.1:3000"
@@ -33,7 +34,22 @@ def plain_text(page: Page) -> str:
 
 def text_without_goal(page: Page) -> str:
     """Return the texts of a page without the instruction and its heading, joined by " [SEP] "."""
+    if page.kind is PageKind.RESULTS:
+        heading = (Button.BACK.value, results_heading(page), *page.buttons()[1:])
+        return SEPARATOR.join((*heading, *[_noted(product, card_nodes) for product in page.products]))
+    if page.kind is PageKind.ITEM:
+        buttons = page.buttons()
+        return SEPARATOR.join((*buttons[:2], _noted(page.shown, item_nodes), *buttons[2:]))
     return SEPARATOR.join([node.text.strip() for node in _without_goal(page)])
+
+
+def _noted(product: Product, nodes: Callable[[Product], Iterable[Node]]) -> str:
+    """Return a part of a page as text, joined once a product: visits show the same products again and again."""
+    key = (_noted, nodes)
+    found: str | None = product.notes.get(key)
+    if found is None:
+        found = product.notes[key] = SEPARATOR.join([node.text.strip() for node in nodes(product)])
+    return found
 
 
 def with_goal(page: Page, text: str) -> str:

@@ -123,7 +123,7 @@ class _Repriced:
 @lru_cache(maxsize=8)
 def _store(spec: ShopSpec | None, folder: str | None) -> Store:
     if spec is not None:
-        return _cached(f"generated-{spec.digest()}-{FORMAT}", lambda target: _generate(spec, target))
+        return _cached(f"generated-{spec.digest()}-{FORMAT}", lambda target: generate_store(spec, target))
     assert folder is not None
     path = Path(folder)
     if is_store(path):
@@ -142,7 +142,12 @@ def _store(spec: ShopSpec | None, folder: str | None) -> Store:
     return _cached(name, lambda target: import_catalog(files, target))
 
 
-def _generate(spec: ShopSpec, target: Path) -> Store:
+def generate_store(spec: ShopSpec, target: str | Path) -> Store:
+    """Write the store of a generated catalogue.
+
+    Raises:
+        DataError: The target exists.
+    """
     made = CatalogGenerator(spec)
     sources = {"generator": {"digest": spec.digest(), "products": spec.products, "seed": spec.seed}}
     return build_store(target, made.products(), made.human, nouns=made.nouns, sources=lambda: sources)
