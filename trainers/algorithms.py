@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from agent_gym.core.errors import ConfigError, suggest
 from trainers.checks import check_choice, check_number, check_whole
+from trainers.stapo_settings import StapoSettings
 
 
 class AdvantageKind(StrEnum):
@@ -199,6 +200,9 @@ class AlgorithmConfig:
     entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
 
+    stapo: StapoSettings | None = None
+    """Terms on turns that neglect their trajectory (`trainers.stapo`); None for off. Needs window context."""
+
     group_filter: GroupFilter = GroupFilter.NONE
     """Treatment of groups in which every episode fared the same."""
     filter_on: FilterOn = FilterOn.RETURN
@@ -221,6 +225,8 @@ class AlgorithmConfig:
             check_number(name, getattr(self, name), 0.0, _RANGES[name][1], open_low=True)
         for name, least in (("norm_length", 1), ("max_tries", 1), ("filter_warmup", 0), ("hgpo_depth", 0)):
             check_whole(name, getattr(self, name), least)
+        if self.stapo is not None and not isinstance(self.stapo, StapoSettings):
+            raise ConfigError(f"stapo must be None or StapoSettings, got {self.stapo!r}.")
         if self.kl_kind is KLKind.K1:
             raise ConfigError(
                 "kl_kind='k1' cannot be a loss: on tokens sampled from the policy the expected gradient of "
@@ -303,6 +309,17 @@ ALGORITHMS: dict[str, AlgorithmConfig] = {
         aggregation=Aggregation.SEQ_MEAN_TOKEN_MEAN,
         group_filter=GroupFilter.DYNAMIC,
         kl_coef=0.01,
+    ),
+    "stapo": AlgorithmConfig(advantage=AdvantageKind.GIGPO, dual_clip=3.0, kl_coef=0.01, stapo=StapoSettings()),
+    "stapo_sampo": AlgorithmConfig(
+        advantage=AdvantageKind.GIGPO,
+        importance_level=ImportanceLevel.TURN,
+        eps_low=3e-3,
+        eps_high=4e-3,
+        aggregation=Aggregation.SEQ_MEAN_TOKEN_MEAN,
+        group_filter=GroupFilter.DYNAMIC,
+        kl_coef=0.01,
+        stapo=StapoSettings(),
     ),
 }
 """The named algorithms. `sampo` clips the turn ratio as the authors' code does (one row per turn),

@@ -1,4 +1,4 @@
-"""`agent-gym train`."""
+"""`agent-gym train` and `agent-gym report`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ EXIT_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
+    """Add the subcommands."""
     app.command("train")(train)
+    app.command("report")(report)
 
 
 def train(
@@ -28,7 +29,6 @@ def train(
     model: str = typer.Option(None, "--model", help='"tiny", a folder or a hub id (model.path).'),
     iterations: int = typer.Option(None, "--iterations", min=0, help="Iterations."),
     seed: int = typer.Option(None, "--seed", min=0, help="Seed."),
-    ray: str = typer.Option(None, "--ray", help='Environments in Ray actors: "local" or an address (env.ray).'),
     device: str = typer.Option(None, "--device", help="auto, cpu, cuda, cuda:N or mps."),
     output: Path = typer.Option(None, "--output", help="Run folder; runs/<preset>-seed<seed> when not given."),
     resume: Path = typer.Option(None, "--resume", help="Continue the run in this folder."),
@@ -60,7 +60,6 @@ def train(
         "iterations": iterations,
         "seed": seed,
         "device": device,
-        "env.ray": ray,
     }
     given = [f"{name}={value}" for name, value in flags.items() if value is not None]
     if resume is not None:
@@ -87,6 +86,30 @@ def train(
         return
     name = preset or config.stem
     _run(output or Path("runs") / f"{name}-seed{resolved.seed}", resolved)
+
+
+def report(
+    runs: list[Path] = typer.Argument(..., help="Run folders; several are compared."),
+    output: Path = typer.Option(
+        None, "--output", "-o", help="File to write; RUN/report.html, or comparison.html for several runs."
+    ),
+) -> None:
+    """Write one self-contained HTML page about a training run, or a comparison of several.
+
+    \b
+        agent-gym report runs/quickstart-seed0
+        agent-gym report runs/sampo runs/grpo --output sampo-grpo.html
+
+    The page holds results with intervals, warnings, curves, ratio quantiles, KL buckets, task types and sample
+    episodes. It works offline, and on a run that is still going on.
+    """
+    from rich.console import Console
+
+    from trainers.report import write_report
+
+    target = output or (Path("comparison.html") if len(runs) > 1 else None)
+    path = write_report(runs, target)
+    Console(stderr=True).print(f"Report: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _list() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -156,9 +156,6 @@ class EnvSettings:
     workers: int = 0
     """Processes that run environments; 0 keeps them in the trainer's process, which is faster for worlds as
     cheap as the bundled ones."""
-    ray: str | None = None
-    """Run the workers as Ray actors: "local", or the address of a cluster ("auto", host:port, ray://host:port).
-    `workers` says how many, 0 as many as the cluster has room for."""
 
 
 @dataclass(frozen=True)
@@ -364,6 +361,12 @@ class TrainConfig:
                 f"advantage {self.algorithm.advantage.value!r} compares the episodes of a group: "
                 f"rollout.group_size must be at least 2, got {self.rollout.group_size}"
             )
+        if self.algorithm.stapo is not None and self.env.context is not ContextMode.WINDOW:
+            raise ConfigError(
+                "algorithm.stapo compares a turn's prompt with the same prompt without goal and history, which a "
+                f"conversation has no one place for: set env.context='window', got {self.env.context.value!r}, or "
+                "algorithm.stapo=null"
+            )
         if self.evaluation.pool and self.env.pool_size is None:
             raise ConfigError("evaluation.pool=true needs env.pool_size: there is no pool to evaluate on")
         if self.rollout.max_context_tokens <= self.rollout.max_reply_tokens:
@@ -459,6 +462,9 @@ def resolve_config(values: Mapping[str, Any]) -> TrainConfig:
     unknown = [key for key in overrides if key not in row]
     if unknown:
         raise ConfigError(f"algorithm has no field {unknown[0]!r}.{suggest(unknown[0], row)}")
+    for key, value in overrides.items():  # a group of settings keeps what the override does not name
+        if isinstance(value, Mapping) and isinstance(row[key], Mapping):
+            overrides[key] = {**row[key], **value}
     values["algorithm"] = {**row, **overrides}
     values["algorithm_name"] = name
     run = values.get("run")
@@ -482,11 +488,14 @@ def _problem(item: Any) -> str:
 
 
 def _fields_at(path: Iterable[Any]) -> list[str]:
-    kind: Any = TrainConfig()
+    """Return the settings that the section at a path has, groups that are None by default included."""
+    kind: Any = TrainConfig
     for part in path:
-        if not isinstance(part, int):  # an entry of a list has the fields of all of them
-            kind = _ENTRIES[part] if part in _ENTRIES else getattr(kind, str(part), None)
-    return [item.name for item in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        hint = get_type_hints(kind).get(str(part))
+        kind = next((choice for choice in (hint, *get_args(hint)) if dataclasses.is_dataclass(choice)), None)
+        if kind is None:
+            return []
+    return [item.name for item in dataclasses.fields(kind)]
 
 
 def parse_override(text: str) -> tuple[list[str], Any]:

@@ -95,4 +95,4 @@ class ConsoleReporter:
                     f"{gain:+.3f}",
                 )
             self.console.print(table)
-        self.say(f"Run folder: {folder} (curves: tensorboard --logdir {folder})")
+        self.say(f"Run folder: {folder} (page: {folder}/report.html; curves: tensorboard --logdir {folder})")

@@ -13,6 +13,7 @@ from typing import Any
 
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.prompts import ContextMode, Exchange, Message, PromptBuilder
+from trainers.masking import PromptSources
 from trainers.policy import Policy
 
 _STUB = "\N{SNOWMAN}reply\N{SNOWMAN}"
@@ -28,15 +29,22 @@ class PromptEncoder:
         builder: Builds the prompts.
         context: Window or full.
         max_prompt_tokens: Most tokens that leave room for a reply.
+        sources: Where to remember what window prompts are rendered from; None when nobody asks for it.
     """
 
     def __init__(
-        self, policy: Policy, builder: PromptBuilder, context: ContextMode, max_prompt_tokens: int
+        self,
+        policy: Policy,
+        builder: PromptBuilder,
+        context: ContextMode,
+        max_prompt_tokens: int,
+        sources: PromptSources | None = None,
     ) -> None:
         self.policy = policy
         self.builder = builder
         self.context = context
         self.max_prompt_tokens = max_prompt_tokens
+        self.sources = sources
         self._known: dict[Hashable, tuple[int, ...]] = {}
         self._known_tokens = 0
 
@@ -52,7 +60,8 @@ class PromptEncoder:
         Rendering is skipped, too, for a prompt that was met before: it is known by what the template reads.
         """
         builder = self.builder
-        key: Hashable = builder.template.what_it_reads(builder.values(info, history, shown))
+        values = builder.values(info, history, shown)
+        key: Hashable = builder.template.what_it_reads(values)
         if key is None:  # anything may be read, so the prompt is known by its text only
             key = builder.prompt(info, history, shown).text()
         ids = self._known.get(key)
@@ -61,6 +70,8 @@ class PromptEncoder:
             self._known_tokens += len(ids)
             while self._known_tokens > _CACHED_TOKENS and len(self._known) > 1:
                 self._known_tokens -= len(self._known.pop(next(iter(self._known))))
+        if self.sources is not None:
+            self.sources.remember(ids, self, values)
         return ids
 
     def glue(self, message: Message, reply: Sequence[int]) -> tuple[int, ...]:

@@ -27,7 +27,9 @@ class RunFolder:
     | `config.json` | resolved settings |
     | `summary.json` | evaluation before and after, cold start, timing |
     | `metrics.jsonl`, `tensorboard/` | metrics of every iteration |
+    | `report.html` | the page that `agent-gym report` makes, written at the end |
     | `warnings.jsonl` | what the detector warned of, and when |
+    | `stapo_outliers.jsonl` | outlier turns with their text, see `trainers.outlier_log` |
     | `episodes/` | samples of training episodes, and the evaluations' episodes |
     | `reference/` | the policy after the cold start: start of training, reference of the KL term |
     | `checkpoints/` | whole checkpoints only |

@@ -14,6 +14,7 @@ from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.prompts import PromptBuilder, template_for
 from trainers.config import TINY, EnvSettings, ModelSettings, SamplerKind, TrainConfig
 from trainers.conversation import PromptEncoder
+from trainers.masking import PromptSources
 from trainers.policy import Policy
 from trainers.samplers.base import Sampler, SamplingSettings
 from trainers.samplers.hf import HFSampler
@@ -38,11 +39,7 @@ class Stage:
         options = {**settings.options, "split": split}
         face = EnvFace.make(settings.id, options, settings.reply_mode)
         runner: EnvRunner
-        if settings.ray is not None:
-            from agent_gym.core.ray_pool import RayPoolRunner
-
-            runner = RayPoolRunner(face.env_id, options, slots, settings.workers or None, settings.ray)
-        elif settings.workers:
+        if settings.workers:
             runner = ProcessPoolRunner(face.env_id, options, slots, settings.workers)
         else:
             runner = InProcessRunner((face.env_id, options), slots)
@@ -59,11 +56,13 @@ def prompt_builder(face: EnvFace, settings: EnvSettings) -> PromptBuilder:
     return PromptBuilder(template_for(face.env, settings.prompt), settings.history_length, settings.thoughts)
 
 
-def prompt_encoder(policy: Policy, builder: PromptBuilder, config: TrainConfig) -> PromptEncoder:
+def prompt_encoder(
+    policy: Policy, builder: PromptBuilder, config: TrainConfig, sources: PromptSources | None = None
+) -> PromptEncoder:
     """Return the encoder of a policy's prompts; replies keep their room within the context limit."""
     rollout = config.rollout
     limit = rollout.max_context_tokens - rollout.max_reply_tokens
-    return PromptEncoder(policy, builder, config.env.context, limit)
+    return PromptEncoder(policy, builder, config.env.context, limit, sources)
 
 
 def tiny_policy(corpus: Iterable[str], settings: ModelSettings, seed: int, device: str) -> Policy:

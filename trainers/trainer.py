@@ -26,7 +26,7 @@ from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import TaskSet
 from trainers.advantages import compute_advantages
 from trainers.algorithms import ENTROPY_ADVANTAGES
-from trainers.batch import build_batch
+from trainers.batch import Batch, build_batch
 from trainers.checkpoint import Checkpoint, CheckpointStore, Savable, open_checkpoint
 from trainers.cloning import CloningStep, clone
 from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
@@ -38,13 +38,17 @@ from trainers.distributed import World
 from trainers.evaluation import Evaluation, summarise_groups
 from trainers.lanes import Lanes
 from trainers.lora import reference_of
+from trainers.masking import PromptSources
 from trainers.mixture import apportion
+from trainers.outlier_log import OutlierLog, outlier_rows
 from trainers.policy import Policy
+from trainers.report import write_report
 from trainers.rows import finite_episodes
 from trainers.run_evaluation import TEST, RunEvaluator
 from trainers.run_folder import CHECKPOINTS, REFERENCE, RunFolder
 from trainers.samplers.base import Sampler
 from trainers.schedules import LearningRate
+from trainers.selection import Selection
 from trainers.setup import (
     configure_torch,
     load_policy,
@@ -56,6 +60,7 @@ from trainers.setup import (
     tiny_policy,
     training_sampling,
 )
+from trainers.stapo import SelectiveReport
 from trainers.tasks import TaskSampler
 from trainers.tracking import NoTracker, RunTracker, Tracker, read_metrics
 from trainers.training_state import OptimizerState
@@ -104,6 +109,8 @@ class Trainer:
         self.should_stop = should_stop
         self.world = world or World()
         self.store = CheckpointStore(folder.checkpoints, keep_last=self.config.run.keep_checkpoints)
+        self._sources = None if self.config.algorithm.stapo is None else PromptSources()
+        self._outliers: OutlierLog | None = None
 
     def run(self) -> dict[str, Any]:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
@@ -166,7 +173,9 @@ class Trainer:
         )
         collector = GroupCollector(
             lanes,
-            lambda lane: prompt_encoder(policy, prompt_builder(lane.train.face, lane.settings), config),
+            lambda lane: prompt_encoder(
+                policy, prompt_builder(lane.train.face, lane.settings), config, self._sources
+            ),
             sampler,
             training_sampling(config),
             config.algorithm,
@@ -192,6 +201,8 @@ class Trainer:
                 return self._stopped(first)
             self.folder.update_summary({"before": before})
         tracker: Tracker = RunTracker(self.folder.path, first) if world.is_main else NoTracker()
+        if self._sources is not None and world.is_main:
+            self._outliers = OutlierLog(self.folder.path, first)
         history = world.from_main(read_metrics(self.folder.path) if world.is_main else [])
         watch = Watch(self.folder.path, config.run.stop_on, history, writes=world.is_main)
         done = first
@@ -211,7 +222,9 @@ class Trainer:
         after = evaluator.final("after")
         if after is None:
             return self._stopped(done)
-        return self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
+        summary = self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
+        write_report([self.folder.path])
+        return summary
 
     def _latest(self) -> Checkpoint | None:
         """Return the newest whole checkpoint, the same one in all processes; None when none was ever written.
@@ -283,17 +296,25 @@ class Trainer:
         """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
         config = self.config
         clock = _Clock()
+        if self._sources is not None:
+            self._sources.clear()
         with self._drawing(updater.policy):
             collected = collector.collect(iteration)
         if config.run.stop_on and not config.evaluation.every and self.world.is_main:
             self.store.set_score(iteration, collected.stats["rollout/success"])
         clock.lap("sampling")
         updater.scheduler.start(iteration)
-        metrics = self._learn(iteration, collected, updater)
+        metrics, selection = self._learn(iteration, collected, updater)
         metrics |= lanes.metrics()
         self._move_on(iteration + 1, collected, lanes, metrics)
         sampler.sync(updater.policy)
         clock.lap("update")
+        if selection is not None and selection.outliers is not None:
+            clock.split("update", "stapo", selection.seconds)
+            rewards = selection.all_rewards()
+            if self._outliers is not None:
+                episodes = [episode for group in collected.groups for episode in group]
+                self._outliers.write(iteration, outlier_rows(episodes, selection.outliers, rewards))
         if config.run.episodes_every and iteration % config.run.episodes_every == 0:
             self._record(f"iteration-{iteration:05d}.jsonl", collected)
         done = iteration + 1
@@ -331,8 +352,10 @@ class Trainer:
                 f"{len(lane.settings.stages)} after iteration {done}, with {lane.current.options}"
             )
 
-    def _learn(self, iteration: int, collected: Collected, updater: Updater) -> dict[str, float]:
-        """Update the policy on the groups collected; returns the iteration's metrics."""
+    def _learn(
+        self, iteration: int, collected: Collected, updater: Updater
+    ) -> tuple[dict[str, float], Selection | None]:
+        """Update the policy on the groups collected; returns the iteration's metrics and STAPO's part."""
         config = self.config
         world = self.world
         batch = build_batch(collected.groups, config.env.context, config.algorithm.format_penalty)
@@ -346,12 +369,16 @@ class Trainer:
         diagnostics = IterationDiagnostics()  # of this process's share of the update
         skipped = 0
         step = IterationDiagnostics()  # of the optimiser step that is being taken
-        for event in updater.update(kept, advantages.total, seed, scored):
+        selection = self._selection(kept)
+        for event in updater.update(kept, advantages.total, seed, scored, selection):
             if isinstance(event, MicroStep):
                 step.add_micro_batch(event.tokens, event.loss)
                 if event.sampler_logp is not None:
                     logp = event.sampler_logp.to(event.tokens.logp_old.device)
                     step.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
+                continue
+            if isinstance(event, SelectiveReport):
+                step.add_selective(event)
                 continue
             if event.applied:
                 diagnostics.merge([step])
@@ -361,7 +388,7 @@ class Trainer:
             step = IterationDiagnostics()
         everyone = world.gather_to_main(diagnostics)
         if not world.is_main:
-            return world.from_main({})
+            return world.from_main({}), selection
         # All processes saw all episodes, so that what is said of those is said once.
         diagnostics = everyone[0]
         diagnostics.merge(everyone[1:])
@@ -373,7 +400,16 @@ class Trainer:
                 "optim/learning_rate": updater.scheduler.rate,
             }
         )
-        return world.from_main(diagnostics.summary())
+        if selection is not None and selection.outliers is not None:
+            diagnostics.add_stats(selection.outliers.stats())
+        return world.from_main(diagnostics.summary()), selection
+
+    def _selection(self, batch: Batch) -> Selection | None:
+        """Return STAPO's part of an iteration, where the algorithm has one."""
+        algorithm = self.config.algorithm
+        if algorithm.stapo is None or self._sources is None:
+            return None
+        return Selection(batch, algorithm.stapo, algorithm.anchor_similarity, self._sources, self.world)
 
     # Start and tasks -------------------------------------------------------------------------------------
 
@@ -539,6 +575,11 @@ class _Clock:
         now = time.perf_counter()
         self.seconds[name] = now - self._last
         self._last = now
+
+    def split(self, name: str, part: str, seconds: float) -> None:
+        """Count some seconds of a phase under a name of their own."""
+        self.seconds[name] -= seconds
+        self.seconds[part] = seconds
 
     @property
     def total(self) -> float:

@@ -7,6 +7,9 @@ bound memory. Losses are sums over tokens divided by totals of the whole minibat
 Where the whole batch is one optimiser step and there is one pass, the policy in training is still pi_old, so the
 scoring pass is left out and pi_old's log-probabilities are those of the first forward.
 
+STAPO's term acts on outlier turns, which are found from entropies under pi_old: those of the scoring pass, or of
+the first forward where that is left out. Its gradient is added to the minibatch's before the step.
+
 The trajectory-level ratio needs the mean log-ratio of whole episodes. An episode's rows stay in one minibatch;
 when that minibatch is cut, one more forward without gradient collects the means first.
 
@@ -36,7 +39,9 @@ from trainers.policy import Policy
 from trainers.ratios import EpisodeSums, episode_sums, merge_episode_sums
 from trainers.rows import Floats
 from trainers.schedules import LearningRate
-from trainers.tokens import MinibatchTotals, TokenBatch
+from trainers.selection import Selection
+from trainers.stapo import SelectiveReport
+from trainers.tokens import MinibatchTotals, TokenBatch, turns
 
 _NO_EPISODE = -1
 
@@ -90,6 +95,9 @@ class StepReport:
     applied: bool
 
 
+Event = MicroStep | SelectiveReport | StepReport
+
+
 class Updater:
     """Takes optimiser steps on batches.
 
@@ -134,7 +142,8 @@ class Updater:
         advantage_R: Floats,
         shuffle_seed: int,
         scored: Sequence[ScoredRow] | None = None,
-    ) -> Iterator[MicroStep | StepReport]:
+        selection: Selection | None = None,
+    ) -> Iterator[Event]:
         """Run all passes over a batch.
 
         Args:
@@ -142,9 +151,11 @@ class Updater:
             advantage_R: Advantage of each turn row.
             shuffle_seed: Seed of the order of rows.
             scored: What `score` returned for this batch, where the advantages needed it already.
+            selection: STAPO's part of this batch; None without one.
 
         Yields:
-            A `MicroStep` for every micro-batch of this process and a `StepReport` after each optimiser step.
+            A `MicroStep` for every micro-batch of this process, a `SelectiveReport` where STAPO's term acted, and a
+            `StepReport` after each optimiser step.
         """
         rows = _trainable(batch)
         if not rows:
@@ -152,11 +163,14 @@ class Updater:
         if scored is None:
             minibatches = self._minibatches(rows, shuffle_seed)
             single = self.settings.passes == 1 and len(minibatches) == 1
-            scored = self._score(self._owned(rows, minibatches), with_old=not single)
+            owned = self._owned(rows, minibatches)
+            scored = self._score(owned, with_old=not single, with_entropy=selection is not None)
+        if selection is not None and all(item.old is not None for item in scored):
+            selection.locate(turn_entropies(scored, len(batch.table), self.world))
         scored = self._with_advantages(scored, advantage_R)
         for number in range(self.settings.passes):
             for minibatch in self._minibatches(rows, shuffle_seed + number):
-                yield from self._step([scored[index] for index in minibatch], first=number == 0)
+                yield from self._step([scored[index] for index in minibatch], number == 0, selection)
 
     def score(self, batch: Batch, shuffle_seed: int = 0) -> list[ScoredRow]:
         """Score a batch under pi_old, entropies included, before any update.
@@ -246,13 +260,14 @@ class Updater:
                 )
         return scored
 
-    def _step(self, rows: Sequence[ScoredRow], first: bool) -> Iterator[MicroStep | StepReport]:
+    def _step(self, rows: Sequence[ScoredRow], first: bool, selection: Selection | None) -> Iterator[Event]:
         """Take one optimiser step on a minibatch."""
         parts = [[rows[index] for index in indices] or [self._padding()] for indices in self._plan(rows)]
         packed = [pack([item.row for item in part], self.policy.pad_id) for part in parts]
         totals = MinibatchTotals.sum(_count(item.row) for item in rows)
         sums = self._episode_means(rows, parts, packed)
         self.optimizer.zero_grad(set_to_none=True)
+        seen = []
         for part, item in zip(parts, packed, strict=True):
             tokens = self._tokens(part, item, graph=True)
             means = None if sums is None else sums.mean_for(tokens.episode)
@@ -260,7 +275,20 @@ class Updater:
             output.loss.backward()  # type: ignore[no-untyped-call]
             if part[0].row.episode == _NO_EPISODE:
                 continue
-            yield MicroStep(_detached(tokens), output, item.sampler_logp if first else None)
+            seen.append(_detached(tokens))
+            yield MicroStep(seen[-1], output, item.sampler_logp if first else None)
+        if selection is not None:
+            if selection.outliers is None:  # the policy is still pi_old, and the minibatch is the batch
+                selection.locate(_first_entropies(seen, len(selection), self.world))
+            report = selection.backward(
+                self.policy,
+                [item.row for item in rows],
+                [item.owner for item in rows],
+                self.temperature,
+                self.settings.max_tokens_per_microbatch,
+            )
+            if report is not None:
+                yield report
         norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip)
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         finite = bool(torch.isfinite(norm))
@@ -352,6 +380,17 @@ def _count(row: TokenRow) -> MinibatchTotals:
     """Count the sampled tokens and turns of a row; turns have ids of their own over the whole batch."""
     segments = row.segments or tuple(0 if on else NO_SEGMENT for on in row.mask)
     return MinibatchTotals(row.reply_tokens, len({*segments} - {NO_SEGMENT}))
+
+
+def _first_entropies(steps: Sequence[TokenBatch], n_turns: int, world: World) -> Floats:
+    """Mean entropy of each turn in all ranks' micro-batches of a first step, [n_turns]; NaN where it has none."""
+    means = np.full(n_turns, np.nan)
+    for tokens in steps:
+        groups = turns(tokens)
+        means[groups.ids.cpu().numpy()] = groups.mean(tokens.clean(_need(tokens.entropy))).cpu().numpy()
+    for others in world.gather(means):
+        means = np.where(np.isnan(means), others, means)
+    return means
 
 
 def _row(values_BT: torch.Tensor | None, place: int, row: TokenRow) -> torch.Tensor | None:

@@ -8,6 +8,7 @@ import pytest
 
 from agent_gym.core.errors import ConfigError
 from trainers.algorithms import ALGORITHMS, AlgorithmConfig, get_algorithm
+from trainers.stapo_settings import MaskKind, StapoSettings
 
 COLUMNS = "advantage statistics importance_level clip eps_low eps_high dual_clip aggregation group_filter kl_coef"
 
@@ -26,6 +27,8 @@ empg              empg       turn     token       ppo    .2    .2    3  token_me
 hgpo              hgpo       turn     token       ppo    .2    .2    3  token_mean               none     .01
 sampo             gigpo      turn     turn        ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
 sampo_trajectory  gigpo      turn     trajectory  ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
+stapo             gigpo      turn     token       ppo    .2    .2    3  token_mean               none     .01
+stapo_sampo       gigpo      turn     turn        ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
 """
 ROWS = [line.split() for line in TABLE.split("\n") if line]
 
@@ -54,6 +57,49 @@ def test_shared_recipe_constants() -> None:
         assert config.sequence_mask_delta is None
         assert config.entropy_coef == 0.0
     assert (ALGORITHMS["sapo"].sapo_tau_positive, ALGORITHMS["sapo"].sapo_tau_negative) == (1.0, 1.05)
+
+
+def test_only_stapo_rows_have_its_terms_and_differ_from_their_base_by_nothing_else() -> None:
+    assert [name for name, config in ALGORITHMS.items() if config.stapo is not None] == ["stapo", "stapo_sampo"]
+    for name, base in (("stapo", "gigpo"), ("stapo_sampo", "sampo")):
+        assert replace(ALGORITHMS[name], stapo=None) == ALGORITHMS[base]
+        assert ALGORITHMS[name].stapo == StapoSettings()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("alpha", -0.1),
+        ("beta", math.nan),
+        ("gamma_s", "0.1"),
+        ("kappa", -1.0),
+        ("top_k", 1.5),
+        ("entropy_floor", math.inf),
+        ("entropy", "renyi"),
+        ("mask", "observation"),
+        ("penalty", "triple"),
+        ("side", "lower"),
+        ("iqr_lambda", -1.5),
+        ("iqr_floor", 0.0),
+        ("min_anchor_group", 1),
+        ("selective", 1),
+        ("leave_one_out", None),
+    ],
+)
+def test_stapo_settings_outside_their_range_are_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"stapo\.{field} must be"):
+        StapoSettings(**{field: value})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="stapo must be None or StapoSettings"):
+        AlgorithmConfig(stapo={field: value})  # type: ignore[arg-type]
+
+
+def test_penalties_and_weights_say_what_the_loss_reads() -> None:
+    assert StapoSettings().weights == (0.005, 0.005, 0.005)
+    assert StapoSettings(penalty="single").weights == (0.005, 0.005, 0.0)  # type: ignore[arg-type]
+    assert StapoSettings(penalty="none").weights == (0.005, 0.0, 0.0)  # type: ignore[arg-type]
+    assert StapoSettings(alpha=0, gamma_s=0).masks is False
+    assert StapoSettings(alpha=0, penalty="none").acts is False  # type: ignore[arg-type]
+    assert [kind.segments for kind in MaskKind] == [("goal", "history"), ("goal",), ("history",), ()]
 
 
 def test_strings_become_the_enum_members() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,16 @@ from trainers.config import (
     resolve_config,
     to_values,
 )
+from trainers.stapo_settings import MaskKind, StapoSettings
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_survives_being_written_and_read(name: str) -> None:
-    config = resolve_config({"algorithm": {"name": name, "gamma": 0.5}, "env": {"context": "full"}})
+    context = ContextMode.FULL if ALGORITHMS[name].stapo is None else ContextMode.WINDOW
+    config = resolve_config({"algorithm": {"name": name, "gamma": 0.5}, "env": {"context": context.value}})
     assert resolve_config(json.loads(json.dumps(to_values(config)))) == config
     assert config.algorithm_name == name
-    assert config.env.context is ContextMode.FULL
+    assert config.env.context is context
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -82,6 +85,9 @@ def test_toml_and_json_files_give_the_same_settings(tmp_path: Path) -> None:
         ({"evaluation": {"pool": True}}, ["env.pool_size"]),
         ({"rollout": {"max_context_tokens": 512}}, ["max_context_tokens", "512"]),
         ({"rollout": {"group_size": 1}}, ["rollout.group_size", "at least 2"]),
+        ({"algorithm": "stapo", "env": {"context": "full"}}, ["algorithm.stapo", "env.context='window'", "'full'"]),
+        ({"algorithm": {"name": "stapo", "stapo": {"alfa": 1}}}, ["'algorithm.stapo.alfa'", "'alpha'"]),
+        ({"algorithm": {"name": "stapo", "stapo": {"mask": "gaol"}}}, ["stapo.mask", "'goal'"]),
     ],
 )
 def test_what_cannot_work_is_named(values: dict[str, Any], parts: list[str]) -> None:
@@ -122,6 +128,17 @@ def test_overrides_reach_any_depth_and_leave_the_base_alone() -> None:
     assert config.algorithm.importance_level is ImportanceLevel.TURN
     assert (config.algorithm.eps_low, config.env.prompt, config.run.deterministic) == (0.1, "compact", False)
     assert base == {"env": {"options": {"size": [6, 6]}}, "algorithm": "sampo"}
+
+
+def test_a_group_of_settings_keeps_what_an_override_does_not_name() -> None:
+    config = resolve_config(merge({"algorithm": {"name": "stapo", "stapo": {"alpha": 0.01}}}, []))
+    assert config.algorithm.stapo == StapoSettings(alpha=0.01)
+    more = merge({"algorithm": "stapo"}, ["algorithm.stapo.mask=goal", "algorithm.stapo.beta=0"])
+    assert resolve_config(more).algorithm.stapo == StapoSettings(mask=MaskKind.GOAL, beta=0.0)
+    on = resolve_config(merge({"algorithm": "sampo"}, ["algorithm.stapo.alpha=0.01"]))
+    assert on.algorithm == replace(ALGORITHMS["sampo"], stapo=StapoSettings(alpha=0.01))
+    off = resolve_config(merge({"algorithm": "stapo"}, ["algorithm.stapo=null"]))
+    assert off.algorithm == ALGORITHMS["gigpo"]
 
 
 def test_another_row_drops_the_overrides_of_the_first() -> None:

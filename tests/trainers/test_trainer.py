@@ -24,11 +24,18 @@ from trainers.tracking import TENSORBOARD_FOLDER
 from trainers.trainer import SilentReporter, Trainer, _outside_pool
 
 EVALUATION = ("test/", "pool/")
-ALWAYS = {("sampo", "window"), ("sampo_trajectory", "full"), ("reinforce", "window"), ("cispo", "full")}
+ALWAYS = {
+    ("sampo", "window"),
+    ("stapo", "window"),
+    ("sampo_trajectory", "full"),
+    ("reinforce", "window"),
+    ("cispo", "full"),
+}
 RUNS = [
     pytest.param(name, context, marks=[] if (name, context) in ALWAYS else pytest.mark.slow)
     for name in sorted(ALGORITHMS)
     for context in ("window", "full")
+    if context == "window" or ALGORITHMS[name].stapo is None
 ]
 
 
