@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     bench = typer.Typer(help="Measure speed, and compare algorithms.", no_args_is_help=True, rich_markup_mode=None)
     bench.command("throughput")(throughput)
     bench.command("search")(search)
+    bench.command("trainer")(trainer)
     bench.command("sweep")(sweep)
     retrieval.register(bench)
     bench.command("searchqa")(searchqa)
@@ -228,6 +229,46 @@ def search(
     from benchmarks.search.report import run_search
 
     run_search(products, queries, index, output)
+
+
+def trainer(
+    against: str = typer.Option("trl", "--against", help="What to compare with: trl."),
+    upstream: Path = typer.Option(None, "--upstream", help="Python interpreter that has TRL; this one if none."),
+    model: Path = typer.Option(None, "--model", help="Folder of a language model; a small one is built if none."),
+    groups: int = typer.Option(16, "--groups", min=1, help="Prompts of a batch."),
+    group_size: int = typer.Option(8, "--group-size", min=2, help="Replies to each prompt."),
+    reply_tokens: int = typer.Option(32, "--reply-tokens", min=1, help="Longest reply."),
+    iterations: int = typer.Option(5, "--iterations", min=1, help="Iterations of which the median counts."),
+    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+) -> None:
+    """Measure one training iteration beside TRL's GRPOTrainer: tokens per second and memory.
+
+    \b
+        pip install -c constraints.txt trl==1.16.0 datasets
+        agent-gym bench trainer --against trl --output trainer.json
+
+    Both sides train the same model on the same prompts with one reply to each, the same batch and reply limit, one
+    optimiser step, 32-bit weights and one thread, one after the other in processes of their own. Ours is the whole
+    loop with its environments.
+    """
+    import json
+
+    from rich.console import Console
+
+    from agent_gym.core.errors import ConfigError
+    from benchmarks.throughput.trainer_report import measure_trainer, trainer_table
+
+    if against != "trl":
+        raise ConfigError(f"--against takes trl, got {against!r}")
+    with Console(stderr=True).status("Measuring"):
+        figures = measure_trainer(upstream, groups, group_size, reply_tokens, iterations, model)
+    console = Console()
+    console.print(trainer_table(figures))
+    if figures["upstream_missing"]:
+        console.print(figures["upstream_missing"], highlight=False, markup=False, soft_wrap=True)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
 def sweep(
