@@ -29,6 +29,7 @@ def train(
     model: str = typer.Option(None, "--model", help='"tiny", a folder or a hub id (model.path).'),
     iterations: int = typer.Option(None, "--iterations", min=0, help="Iterations."),
     seed: int = typer.Option(None, "--seed", min=0, help="Seed."),
+    ray: str = typer.Option(None, "--ray", help='Environments in Ray actors: "local" or an address (env.ray).'),
     device: str = typer.Option(None, "--device", help="auto, cpu, cuda, cuda:N or mps."),
     output: Path = typer.Option(None, "--output", help="Run folder; runs/<preset>-seed<seed> when not given."),
     resume: Path = typer.Option(None, "--resume", help="Continue the run in this folder."),
@@ -60,6 +61,7 @@ def train(
         "iterations": iterations,
         "seed": seed,
         "device": device,
+        "env.ray": ray,
     }
     given = [f"{name}={value}" for name, value in flags.items() if value is not None]
     if resume is not None:

@@ -156,6 +156,9 @@ class EnvSettings:
     workers: int = 0
     """Processes that run environments; 0 keeps them in the trainer's process, which is faster for worlds as
     cheap as the bundled ones."""
+    ray: str | None = None
+    """Run the workers as Ray actors: "local", or the address of a cluster ("auto", host:port, ray://host:port).
+    `workers` says how many, 0 as many as the cluster has room for."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,11 @@ class Stage:
         options = {**settings.options, "split": split}
         face = EnvFace.make(settings.id, options, settings.reply_mode)
         runner: EnvRunner
-        if settings.workers:
+        if settings.ray is not None:
+            from agent_gym.core.ray_pool import RayPoolRunner
+
+            runner = RayPoolRunner(face.env_id, options, slots, settings.workers or None, settings.ray)
+        elif settings.workers:
             runner = ProcessPoolRunner(face.env_id, options, slots, settings.workers)
         else:
             runner = InProcessRunner((face.env_id, options), slots)

@@ -6,7 +6,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from multiprocessing import connection as mp_connection
 from multiprocessing import parent_process
@@ -66,54 +66,53 @@ def serve(connection: Connection, make: Callable[[], gym.Env[Any, Any]]) -> None
     try:
         host.prepare()
     except Exception as error:
-        _send(connection, Answer(None, error=error))
+        connection.send_bytes(dump(Answer(None, error=error)))
         return
     try:
-        _send(connection, Answer(None))
+        connection.send_bytes(dump(Answer(None)))
         while True:
             command, arguments = connection.recv()
             if command is Command.CLOSE:
                 break
-            _execute(host, connection, command, arguments)
+            for answer in answers(host, command, arguments):
+                connection.send_bytes(dump(answer))
     except (EOFError, OSError):
         pass  # the pool is gone
     finally:
         host.close()
 
 
-def _execute(host: SlotHost, connection: Connection, command: Command, arguments: Mapping[int, Any]) -> None:
+def answers(host: SlotHost, command: Command, arguments: Mapping[int, Any]) -> Iterator[Answer]:
+    """Carry out a command; yields an answer a slot, after signs of progress of a re-run."""
     for slot, argument in arguments.items():
         answer = Answer(slot)
         try:
             if command is Command.RERUN:
                 for _ in host.rerun(slot, *argument):
-                    _send(connection, Answer(slot, done=False))
+                    yield Answer(slot, done=False)
             elif command is Command.RESET:
                 answer = Answer(slot, host.reset(slot, argument))
             elif command is Command.STEP:
                 answer = Answer(slot, host.step(slot, argument))
             else:
                 answer = Answer(slot, host.oracle(slot))
-        except OSError:
-            raise
         except Exception as error:
             answer = Answer(slot, error=error)
-        _send(connection, answer)
+        yield answer
 
 
-def _send(connection: Connection, answer: Answer) -> None:
-    """Send an answer; what does not pickle is replaced by an error that says so."""
+def dump(answer: Answer) -> bytes:
+    """Pickle an answer; what does not pickle is replaced by an error that says so."""
     try:
         if answer.error is not None:
             pickle.loads(pickle.dumps(answer.error))
-        data = pickle.dumps(answer)
+        return pickle.dumps(answer)
     except Exception as error:
         if answer.error is not None:
             told = f"{type(answer.error).__name__}: {answer.error}"
         else:
             told = f"slot {answer.slot}: what the environment returned cannot be pickled ({error})"
-        data = pickle.dumps(Answer(answer.slot, error=WorkerError(told)))
-    connection.send_bytes(data)
+        return pickle.dumps(Answer(answer.slot, error=WorkerError(told)))
 
 
 def _die_with_parent() -> None:
