@@ -20,6 +20,7 @@ _ALFWORLD = "agent_gym.envs.alfworld.env:ALFWorldEnv"
 _SEARCHQA = "agent_gym.envs.searchqa.env:SearchQAEnv"
 _SOKOBAN = "agent_gym.envs.sokoban.env:SokobanEnv"
 _WEBSHOP = "agent_gym.envs.webshop.env:WebShopEnv"
+_WEBSHOP_BROWSER = "agent_gym.envs.webshop.browser.env:WebShopBrowserEnv"
 
 
 IDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -33,6 +34,7 @@ IDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ALFWorld-Small-v0": (_ALFWORLD, {"difficulty": "small"}),
     "ALFWorld-Large-v0": (_ALFWORLD, {"difficulty": "large"}),
     "WebShop-v0": (_WEBSHOP, {}),
+    "WebShopBrowser-v0": (_WEBSHOP_BROWSER, {}),
     "SearchQA-v0": (_SEARCHQA, {}),
     "Boxoban-v0": ("agent_gym.envs.sokoban.env:BoxobanEnv", {}),
 }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.subjects import ALL_IDS, runnable
+from tests.conformance.subjects import ALL_IDS, SLOW, runnable
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "env_id" in metafunc.fixturenames:
-        metafunc.parametrize("env_id", ALL_IDS, indirect=True)
+        ids = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ALL_IDS]
+        metafunc.parametrize("env_id", ids, indirect=True)
 
 
 @pytest.fixture

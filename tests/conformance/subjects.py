@@ -16,16 +16,25 @@ import pytest
 
 import tests.toy  # noqa: F401 (registers the toy world)
 from agent_gym.core.env import TextEnv
+from agent_gym.envs.webshop.browser.tools import missing_tools
 from agent_gym.registration import known_ids
 
 TOY = "toy/Door-v0"
 ALL_IDS = (*known_ids(), TOY)
 
-REQUIREMENTS: dict[str, Callable[[], str]] = {}
+BROWSER = "agent_gym/WebShopBrowser-v0"
+
+REQUIREMENTS: dict[str, Callable[[], str]] = {BROWSER: missing_tools}
 """Id -> function that says what is missing to run it here, "" when nothing is."""
 
-EPISODE_BUDGET: dict[str, int] = {}
+EPISODE_BUDGET: dict[str, int] = {BROWSER: 50}
 """Id -> episodes of the memory test, where 10,000 would take too long (an environment that drives a browser)."""
+
+TASK_BUDGET: dict[str, int] = {BROWSER: 5}
+"""Id -> tasks that `spread` gives at most, where an episode takes seconds."""
+
+SLOW: frozenset[str] = frozenset({BROWSER})
+"""Ids whose tests are marked slow."""
 
 Result = tuple[str, float, bool, bool, dict[str, Any]]
 
@@ -52,7 +61,8 @@ def inner(env: gym.Env[Any, Any]) -> TextEnv:
 def spread(env: gym.Env[Any, Any], count: int) -> list[str]:
     """Return up to `count` task ids, evenly spread over the environment's tasks."""
     ids = inner(env).tasks.ids
-    count = min(count, len(ids))
+    spec = env.spec
+    count = min(count, len(ids), TASK_BUDGET.get(spec.id if spec else "", count))
     return [ids[place * len(ids) // count] for place in range(count)]
 
 

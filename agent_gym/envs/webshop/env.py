@@ -230,14 +230,21 @@ class WebShopEnv(TextEnv):
             return Outcome(self._observe() if accepted else self._observation, valid=accepted)
         parts = session.reward
         success = parts.score == 1.0
-        if self.reward_scale is RewardScale.SUCCESS:
-            reward = _SUCCESS_REWARD if success else 0.0
-        else:
-            reward = parts.score
         extras = {f"webshop/{name}": value for name, value in parts.verbose().items()}
         return Outcome(
-            self._observe(), reward=reward, success=success, ended=True, score=parts.score, extras=extras
+            self._observe(),
+            reward=self._scaled(parts.score),
+            success=success,
+            ended=True,
+            score=parts.score,
+            extras=extras,
         )
+
+    def _scaled(self, score: float) -> float:
+        """Return the reward of a purchase with this score."""
+        if self.reward_scale is RewardScale.SUCCESS:
+            return _SUCCESS_REWARD if score == 1.0 else 0.0
+        return score
 
     def _reject(self, reason: str) -> str:
         return self._observation  # as for actions that the page does not know: the same page again

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.seeding import stable_hash
 from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import GoalKind
+from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
 from agent_gym.envs.webshop.site.app import ShopSite, SiteConfig
 from agent_gym.envs.webshop.site.visits import Goals
-from agent_gym.envs.webshop.world import ShopWorld
+from agent_gym.envs.webshop.world import NounChoice, ShopWorld
 
 
 class CatalogueGoals(Sequence[Goal]):
@@ -35,11 +35,20 @@ class CatalogueGoals(Sequence[Goal]):
         return None if self._kind is GoalKind.HUMAN else self._store.synthetic_weights()
 
 
+_DEFAULTS: Final = {
+    "reward": RewardKind.WEBSHOP,
+    "nouns": NounChoice.AUTO,
+    "show_attributes": False,
+    "magic": False,
+}
+
+
 def site_digest(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any]) -> str:
     """Return a text that is equal for sites which show the same pages and pay the same rewards."""
     prices = world.price_table()
     table = "" if prices is None else np.asarray(prices).tobytes().hex()
-    shown = sorted((name, str(value)) for name, value in rules.items() if name != "compat")
+    # Grammar is the visitor's own business; everything else decides pages and rewards.
+    shown = [f"{name}={rules.get(name, default)}" for name, default in _DEFAULTS.items()]
     return stable_hash(world.store().digest, kind.value, table, *shown, size=12)
 
 
