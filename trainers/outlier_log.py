@@ -119,4 +119,4 @@ def read_outliers(folder: str | Path) -> list[dict[str, Any]]:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return json.dumps(row) + "\n"  # in ASCII: some readers take other line separators for the end of a line
