@@ -27,6 +27,9 @@ COLLAPSE = "collapse"
 RECENT = 10
 """Iterations before the last one that it is compared with."""
 
+MEMORY = 200
+"""Iterations whose best success is remembered."""
+
 
 class WarningName(StrEnum):
     """What a warning is about."""
@@ -219,10 +222,10 @@ def _gradient_explosion(history: Sequence[Row]) -> Finding | None:
 
 def _entropy_collapse(history: Sequence[Row]) -> Finding | None:
     """Entropy over three iterations below 10 % of the first three, from the sixth iteration on."""
-    values = _values(history, "policy/entropy")
-    if len(values) < 6:
+    first, last = _values(history[:3], "policy/entropy"), _values(history[-3:], "policy/entropy")
+    if len(history) < 6 or not first or not last:
         return None
-    start, now = fmean(values[:3]), fmean(values[-3:])
+    start, now = fmean(first), fmean(last)
     if now >= 0.1 * start:
         return None
     return f"Entropy fell from {start:.3g} to {now:.3g} nats a token.", {"entropy": now, "start": start}
@@ -244,14 +247,18 @@ def _length_blow_up(history: Sequence[Row]) -> Finding | None:
 def _success_collapse(history: Sequence[Row]) -> Finding | None:
     """Mean success of two iterations below 40 % of the best earlier two, by more than 3 standard errors.
 
-    The first iteration counts alone too: it shows the policy before any update.
+    The first iteration counts alone too: it shows the policy before any update. The best of the last 200 iterations
+    counts, so that a run of many thousand is watched at no cost.
     """
     name = "rollout/success"
-    rows = [row for row in history if row.get(name) is not None]
-    rows = [row for row in rows if _stages(row) == _stages(rows[-1])]  # tasks of one difficulty
+    stages = {key: value for key, value in history[-1].items() if key.endswith("/stage")}
+    rows = [row for row in history[-MEMORY:] if row.get(name) is not None]
+    rows = [row for row in rows if all(row.get(key) == value for key, value in stages.items())]  # one difficulty
     if len(rows) < 3:
         return None
     now, n_now = _pooled(rows[-2:])
+    if now >= 0.4 * max(float(row[name]) for row in rows[:-2]):
+        return None
     windows = [rows[max(0, end - 2) : end] for end in range(1, len(rows) - 1)]
     best, n_best = max(_pooled(window) for window in windows)
     error = (best * (1 - best) / max(n_best, 1) + now * (1 - now) / max(n_now, 1)) ** 0.5
@@ -259,11 +266,6 @@ def _success_collapse(history: Sequence[Row]) -> Finding | None:
         return None
     sentence = f"Training success fell from {best:.3f} at its best to {now:.3f} over two iterations."
     return sentence, {"success": now, "best": best}
-
-
-def _stages(row: Row) -> list[tuple[str, Any]]:
-    """Stages of the curricula that a row was played at."""
-    return [(name, row[name]) for name in sorted(row) if name.endswith("/stage")]
 
 
 def _pooled(rows: Sequence[Row]) -> tuple[float, float]:

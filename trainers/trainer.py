@@ -223,7 +223,8 @@ class Trainer:
         if after is None:
             return self._stopped(done)
         summary = self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
-        write_report([self.folder.path])
+        if world.is_main:
+            write_report([self.folder.path])
         return summary
 
     def _latest(self) -> Checkpoint | None:

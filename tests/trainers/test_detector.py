@@ -124,6 +124,11 @@ def test_chance_alone_is_no_collapse_of_success() -> None:
     assert names([*few, *steady(2, **{"rollout/success": 0.1, "rollout/episodes": 8})]) == set()
 
 
+def test_a_run_of_many_iterations_is_watched_in_time_that_grows_with_it() -> None:
+    history = steady(3000)
+    assert timeline([*history, *steady(2, **{"rollout/success": 0.1})])[-1].name is WarningName.SUCCESS_COLLAPSE
+
+
 def test_a_harder_stage_of_a_curriculum_is_no_collapse() -> None:
     easy = steady(8, **{"curriculum/stage": 1.0})
     assert names([*easy, *steady(2, **{"curriculum/stage": 2.0, "rollout/success": 0.05})]) == set()
