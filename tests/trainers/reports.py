@@ -42,7 +42,8 @@ def write_run(path: Path, *overrides: str, iterations: int = 12, ruined: bool = 
         "goal": HOSTILE,
         "observation": "# P _",
     }
-    outlier |= {"reply": HOSTILE, "entropy": 1.25, "z": 2.5, "pool": "anchor"}
+    outlier |= {"reply": HOSTILE, "entropy": 1.25, "z": 2.5, "pool": "normalized"}
+    outlier |= {"limit": 1.4, "group_size": 9, "success": False, "reward": None}
     (path / "stapo_outliers.jsonl").write_text(json.dumps(outlier) + "\n" + '{"iter', encoding="utf-8")
     results: dict[str, Any] = {
         when: {"test": {"split": "test", "success": 0.5, "n_ok": 16}} for when in ("before", "after")

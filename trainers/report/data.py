@@ -315,6 +315,12 @@ def _clip(text: str) -> str:
     )
 
 
+def _excess(row: Mapping[str, Any]) -> float:
+    """How far a step lies beyond its limit, in units of the limit, so that both pools compare."""
+    value = row.get("z") if row.get("z") is not None else row.get("entropy")
+    return float(value or 0.0) / max(abs(float(row.get("limit") or 1.0)), 1e-3)
+
+
 def _outliers(path: Path) -> list[dict[str, Any]]:
     """Return the steps that STAPO found farthest out, in order of iteration."""
     file = path / OUTLIERS_FILE
@@ -328,6 +334,6 @@ def _outliers(path: Path) -> list[dict[str, Any]]:
             break
         if isinstance(row, dict):
             rows.append(row)
-    rows.sort(key=lambda row: -float(row.get("z") or row.get("entropy") or 0.0))
+    rows.sort(key=_excess, reverse=True)
     rows = sorted(rows[:_MOST_OUTLIERS], key=lambda row: (row.get("iteration", 0), str(row.get("task_id"))))
     return [{key: _clip(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
