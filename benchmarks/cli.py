@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
     bench.command("throughput")(throughput)
     bench.command("search")(search)
     bench.command("trainer")(trainer)
+    bench.command("site")(site)
     bench.command("sweep")(sweep)
     retrieval.register(bench)
     bench.command("searchqa")(searchqa)
@@ -269,6 +270,28 @@ def trainer(
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+
+
+def site(
+    catalog: str = typer.Option(
+        "generated", "--catalog", help="Store, folder of the official files, or generated."
+    ),
+    shoppers: int = typer.Option(100, "--shoppers", min=1, help="Visitors at once."),
+    seconds: float = typer.Option(60.0, "--seconds", min=1.0, help="How long they shop."),
+    think: float = typer.Option(1.0, "--think", min=0.0, help="Mean pause between two pages, in seconds."),
+    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+) -> None:
+    """Put the WebShop site under load: scripted shoppers from search to purchase, many at once.
+
+    \b
+        agent-gym bench site
+        agent-gym bench site --shoppers 100 --think 0
+
+    The site runs in a process of its own. Any error is an error of this command.
+    """
+    from benchmarks.site.report import run_site
+
+    run_site(catalog, shoppers, seconds, think, output)
 
 
 def sweep(

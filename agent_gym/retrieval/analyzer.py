@@ -94,7 +94,7 @@ class EnglishAnalyzer:
         else:
             classes = "".join(map(_CLASSES.__getitem__, text))
             words = [text[match.start() : match.end()] for match in _CLASS_WORD.finditer(classes)]
-        if len(text) > LONGEST and any(len(word) > LONGEST for word in words):
+        if len(text) > LONGEST and max(map(len, words), default=0) > LONGEST:
             return [word[at : at + LONGEST] for word in words for at in range(0, len(word), LONGEST)]
         return words
 

@@ -1,8 +1,8 @@
 """Exact Lucene ranking without Java: the same documents in the same order as Anserini's BM25.
 
-Postings are added up term by term, terms that can add most first. Once the terms still to come cannot lift an
-untouched document into the best k, only the documents that still can get there are looked up in the remaining
-postings (the MaxScore idea of Turtle and Flood, 1995), so common words cost little. Nothing is approximated:
+The postings of the terms that can add most are added up for all documents. If the other terms cannot lift an
+untouched document into the best k, only the documents that still can get there are looked up in their postings
+(the MaxScore idea of Turtle and Flood, 1995), so common words cost little. Nothing is approximated:
 every returned score is the sum that Lucene computes, and ties are broken by id, as Anserini does.
 """
 
@@ -26,8 +26,10 @@ from agent_gym.retrieval.similarity import Array, saturations, term_scores, term
 _BLOCK = 256
 _SLACK = 1e-6
 """Relative margin of bounds: scores are compared after rounding to single precision."""
-_WORTHWHILE = 16
-"""A bound is worked out where the next term has more than one posting per this many documents."""
+_WORTHWHILE = 8
+"""Documents are left out where the terms to come have more than one posting per this many documents."""
+_LIKELY = 0.45
+"""The k-th best score is mostly above this share of the highest that a query could give."""
 
 
 class LuceneIndex:
@@ -146,31 +148,55 @@ class LuceneIndex:
                 start, end = int(postings.starts[number]), int(postings.starts[number + 1])
                 weight = term_weight(postings.filled, end - start, boost)
                 bound = float(term_scores(weight, postings.top_saturations[number]))
-                terms.append(_Term(start, end, term_scores(weight, self._saturations), bound))
+                scores = term_scores(weight, self._saturations).astype(np.float64)
+                terms.append(_Term(start, end, scores, bound))
         terms.sort(key=lambda term: (-term.bound, term.start))
         return terms
 
     def _candidates(self, terms: list[_Term], k: int) -> tuple[Array, Array]:
         """Return a superset of the best k documents, ascending, and their scores in double precision."""
-        docs, pairs = self._postings.docs, self._postings.pairs
-        totals = self._zeros()
-        remaining = sum(term.bound for term in terms)
-        done = 0
-        threshold = 0.0
-        for term in terms:
-            if done and (term.end - term.start) * _WORTHWHILE > self.size:
-                threshold = _at_least(totals, k)
-                if remaining < threshold * (1 - _SLACK):
-                    break
-            totals[docs[term.start : term.end]] += term.scores[pairs[term.start : term.end]]
-            remaining -= term.bound
-            done += 1
-        else:
-            threshold, remaining = _at_least(totals, k), 0.0
+        done = self._split(terms)
+        totals = self._add_up(terms[:done])
+        threshold = _at_least(totals, k)
+        remaining = sum(term.bound for term in terms[done:])
+        if remaining and remaining >= threshold * (1 - _SLACK):
+            totals += self._add_up(terms[done:])
+            done, threshold, remaining = len(terms), _at_least(totals, k), 0.0
         floor = threshold * (1 - _SLACK) - remaining
         candidates = np.flatnonzero(totals >= floor) if floor > 0 else np.flatnonzero(totals)
-        sums = totals[candidates]
-        for term in terms[done:]:
+        return self._look_up(terms[done:], candidates, totals[candidates], k)
+
+    def _split(self, terms: list[_Term]) -> int:
+        """Return how many terms are added up before documents are left out, all where that would save little."""
+        postings = sum(term.end - term.start for term in terms)
+        bounds = sum(term.bound for term in terms)
+        rest = bounds
+        for number, term in enumerate(terms):
+            if number and rest <= _LIKELY * bounds:
+                return number if postings * _WORTHWHILE > self.size else len(terms)
+            rest -= term.bound
+            postings -= term.end - term.start
+        return len(terms)
+
+    def _add_up(self, terms: list[_Term]) -> Array:
+        """Return the scores of all documents by these terms, float64 [N padded to whole blocks]."""
+        docs, pairs = self._postings.docs, self._postings.pairs
+        count = sum(term.end - term.start for term in terms)
+        places, scores = self._scratch_arrays(count)
+        at = 0
+        for term in terms:
+            end = at + term.end - term.start
+            places[at:end] = docs[term.start : term.end]
+            # "clip" skips the check of bounds: pair numbers are in range by construction.
+            np.take(term.scores, pairs[term.start : term.end], out=scores[at:end], mode="clip")
+            at = end
+        return np.bincount(places[:count], scores[:count], minlength=-(-self.size // _BLOCK) * _BLOCK)
+
+    def _look_up(self, terms: list[_Term], candidates: Array, sums: Array, k: int) -> tuple[Array, Array]:
+        """Add what the terms give to some documents, leaving out those that fall behind the best k."""
+        docs, pairs = self._postings.docs, self._postings.pairs
+        remaining = sum(term.bound for term in terms)
+        for term in terms:
             if len(sums) > k:
                 threshold = float(np.partition(sums, len(sums) - k)[len(sums) - k])
                 kept = sums >= threshold * (1 - _SLACK) - remaining
@@ -183,14 +209,13 @@ class LuceneIndex:
             remaining -= term.bound
         return candidates, sums
 
-    def _zeros(self) -> Array:
-        """Return this thread's accumulator, all zero, float64 [N padded to whole blocks]."""
-        totals: Array | None = getattr(self._scratch, "totals", None)
-        if totals is None:
-            totals = self._scratch.totals = np.zeros(-(-self.size // _BLOCK) * _BLOCK)
-        else:
-            totals.fill(0.0)
-        return totals
+    def _scratch_arrays(self, count: int) -> tuple[Array, Array]:
+        """Return this thread's working arrays for `count` postings: numbers of documents, and scores."""
+        found: tuple[Array, Array] | None = getattr(self._scratch, "arrays", None)
+        if found is None or len(found[0]) < count:
+            length = max(count, min(self.size, 1 << 16))
+            found = self._scratch.arrays = np.empty(length, dtype=np.intp), np.empty(length)
+        return found
 
     def __copy__(self) -> LuceneIndex:
         return self

@@ -17,6 +17,7 @@ even among a hundred million postings, so a query term is scored once per pair, 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -77,18 +78,12 @@ class Postings:
 
     def find(self, term: str) -> int:
         """Return the number of a term, -1 when no document has it."""
-        wanted = term.encode("utf-8")
-        low, high = 0, len(self.term_starts) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self.terms[self.term_starts[middle] : self.term_starts[middle + 1]].tobytes() < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        found = low < len(self.term_starts) - 1
-        if found and self.terms[self.term_starts[low] : self.term_starts[low + 1]].tobytes() == wanted:
-            return low
-        return -1
+        wanted = term.encode("utf-8", "replace")
+        number = bisect_left(range(len(self.top_saturations)), wanted, key=self._term)
+        return number if number < len(self.top_saturations) and self._term(number) == wanted else -1
+
+    def _term(self, number: int) -> bytes:
+        return self.terms[self.term_starts[number] : self.term_starts[number + 1]].tobytes()
 
 
 ARRAYS = tuple(field.name for field in fields(Postings) if field.type == "Array")
