@@ -34,6 +34,7 @@ def train(
     output: Path = typer.Option(None, "--output", help="Run folder; runs/<preset>-seed<seed> when not given."),
     resume: Path = typer.Option(None, "--resume", help="Continue the run in this folder."),
     show: bool = typer.Option(False, "--show", help="Print the resolved settings as JSON and stop."),
+    estimate: bool = typer.Option(False, "--estimate", help="Print the memory and speed to expect, and stop."),
     listing: bool = typer.Option(False, "--list", help="List presets and algorithms and stop."),
 ) -> None:
     """Train a policy: cold start by cloning the environment's expert, then reinforcement learning.
@@ -86,6 +87,9 @@ def train(
 
         typer.echo(json.dumps(to_values(resolved), indent=2))
         return
+    if estimate:
+        _estimate(resolved)
+        return
     name = preset or config.stem
     _run(output or Path("runs") / f"{name}-seed{resolved.seed}", resolved)
 
@@ -128,6 +132,16 @@ def _list() -> None:
         console.print(f"  {name:<16} {about}", markup=False, soft_wrap=True)
     console.print("[bold]algorithms[/bold]")
     console.print(f"  {', '.join(ALGORITHMS)}", markup=False, soft_wrap=True)
+
+
+def _estimate(config: Any) -> None:
+    from agent_gym.core.driver import EnvFace
+    from trainers.estimate import DEVICES, model_shape, report
+
+    face = EnvFace.make(config.env.id, {**config.env.options, "split": config.env.train_split})
+    turns = face.env.max_turns
+    face.env.close()
+    typer.echo(report(model_shape(config), config, turns, DEVICES["H100-80GB"]))
 
 
 def _run(path: Path, config: Any) -> None:

@@ -127,12 +127,24 @@ def build_tiny(corpus: Iterable[str], spec: TinySpec | None = None, *, device: s
     Returns:
         An untrained policy in float32.
     """
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
     spec = spec or TinySpec()
     tokenizer = build_tokenizer(corpus, spec)
+    model = tiny_model(
+        spec,
+        len(tokenizer),
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Policy(model, tokenizer, device=device)
+
+
+def tiny_model(spec: TinySpec, vocab_size: int, **settings: Any) -> Any:
+    """Return a randomly initialised model for a vocabulary; further settings go to its configuration."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
     config = Qwen2Config(
-        vocab_size=len(tokenizer),
+        vocab_size=vocab_size,
         hidden_size=spec.hidden,
         intermediate_size=spec.hidden * spec.feed_forward // 2,
         num_hidden_layers=spec.layers,
@@ -140,11 +152,8 @@ def build_tiny(corpus: Iterable[str], spec: TinySpec | None = None, *, device: s
         num_key_value_heads=spec.heads,
         max_position_embeddings=spec.max_positions,
         tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+        **settings,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        model = Qwen2ForCausalLM(config)
-    return Policy(model, tokenizer, device=device)
+        return Qwen2ForCausalLM(config)

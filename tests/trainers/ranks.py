@@ -224,12 +224,27 @@ def stop_after(count: int) -> Callable[[], bool]:
     return lambda: next(asked) >= count
 
 
+class CountingReporter(SilentReporter):
+    """Counts the iterations it is told of."""
+
+    count = 0
+
+    def iteration(self, number: int, total: int, metrics: dict[str, float], seconds: float) -> None:
+        """Count."""
+        self.count += 1
+
+
 def train(world: World, folder: Path) -> None:
     """Begin the run in `begun`, stopping after two iterations, and go on with the one in `resumed`."""
-    for name, stop in (("begun", stop_after(2)), ("resumed", lambda: False)):
+    for name, last in (("begun", 2), ("resumed", 100)):
         run = RunFolder.open(folder / name, writes=world.is_main)
-        # Only one rank is told to stop, as when a signal reaches one of them.
-        Trainer(run, SilentReporter(), stop if world.rank == 1 else lambda: False, world).run()
+        reporter = CountingReporter()
+
+        def stop(reporter: CountingReporter = reporter, last: int = last) -> bool:
+            # Only one rank is told to stop, as when a signal reaches one of them.
+            return world.rank == 1 and reporter.count >= last
+
+        Trainer(run, reporter, stop, world).run()
 
 
 def fail(world: World, folder: Path) -> None:

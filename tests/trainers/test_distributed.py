@@ -39,7 +39,7 @@ def torchrun(case: str, folder: Path, size: int = 2) -> subprocess.CompletedProc
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
     )
 
 
@@ -91,6 +91,7 @@ def test_processes_take_a_device_each() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_processes_give_the_losses_gradients_and_weights_of_one(tmp_path: Path) -> None:
     ran = torchrun("maths", tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -113,6 +114,7 @@ def test_two_processes_give_the_losses_gradients_and_weights_of_one(tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_run_may_change_its_number_of_processes_and_prompts_that_do_not_fit_hang_nobody(tmp_path: Path) -> None:
     alone = new_run(tmp_path / "alone", *OVERFLOWING, cold=False)
     train(alone)
@@ -141,6 +143,7 @@ def test_a_run_may_change_its_number_of_processes_and_prompts_that_do_not_fit_ha
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", ["fail", "fail_aside"])
 def test_a_rank_that_fails_ends_the_others_with_its_error(case: str, tmp_path: Path) -> None:
     ran = torchrun(case, tmp_path)
