@@ -72,9 +72,9 @@ def build_store(
             "sources": dict(sources()),
         }
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
-        if target.exists():
+        if replace and target.exists():
             shutil.rmtree(target)
-        folder.rename(target)
+        folder.rename(target)  # fails where another process was faster
     return open_store(target)
 
 

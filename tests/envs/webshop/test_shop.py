@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.envs.webshop.actions import click, clickable, parse_action
-from agent_gym.envs.webshop.kinds import Compat, PageKind, SubPage
+from agent_gym.envs.webshop.kinds import Compat, PageKind, RewardKind, SubPage
 from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns
 from agent_gym.envs.webshop.product import Product
 from agent_gym.envs.webshop.shop import Session, Shop
@@ -142,6 +142,17 @@ class TestCompat:
     @pytest.mark.parametrize("value", AWKWARD)
     def test_every_shown_value_can_be_clicked_in_the_fixed_shop(self, value: str) -> None:
         assert parse_action(click(value), Compat.FIXED) == ("click", value.lower())
+
+    @pytest.mark.parametrize("value", AWKWARD)
+    def test_every_shown_value_can_be_chosen_and_bought_in_the_fixed_shop(self, value: str) -> None:
+        catalog = MemoryCatalog((HOSTILE,), {HOSTILE.asin: 20.0})
+        shop = Shop(catalog, lambda query, count: [0], NOUNS, compat=Compat.FIXED, reward=RewardKind.STRICT)
+        visit = Session(shop, goal(value))
+        for action in ("search[x]", f"click[{HOSTILE.asin}]", click(value), "click[buy now]"):
+            assert action.lower() in visit.admissible() or action == "search[x]"
+            assert visit.act(action)
+        assert visit.reward is not None
+        assert visit.reward.r_option == 1.0
 
     def test_values_with_brackets_cannot_be_clicked_upstream_and_are_not_listed(self) -> None:
         assert [value for value in AWKWARD if not clickable(value, Compat.UPSTREAM)] == ["size [m]"]
