@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from agent_gym.core.batch import EnvRunner, InProcessRunner
 from agent_gym.core.driver import EnvFace
 from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.prompts import PromptBuilder, template_for
+from agent_gym.core.replies import ReplyGrammar
 from trainers.config import TINY, EnvSettings, ModelSettings, SamplerKind, TrainConfig
 from trainers.conversation import PromptEncoder
 from trainers.masking import PromptSources
@@ -69,8 +70,12 @@ def prompt_encoder(
     return PromptEncoder(policy, builder, config.env.context, limit, sources)
 
 
-def tiny_policy(corpus: Iterable[str], settings: ModelSettings, seed: int, device: str) -> Policy:
-    """Build the embedded policy, its tokenizer trained on `corpus`."""
+def tiny_policy(
+    corpus: Iterable[str], settings: ModelSettings, seed: int, device: str, grammars: Iterable[ReplyGrammar] = ()
+) -> Policy:
+    """Build the embedded policy, its tokenizer trained on `corpus`; the grammars' tags become tokens."""
+    tags = dict.fromkeys(tag for grammar in grammars for tag in (*grammar.tags, grammar.thought_tag))
+    markup = tuple(text for tag in tags for text in (f"<{tag}>", f"</{tag}>"))
     spec = TinySpec(
         hidden=settings.hidden,
         layers=settings.layers,
@@ -78,6 +83,8 @@ def tiny_policy(corpus: Iterable[str], settings: ModelSettings, seed: int, devic
         vocab_size=settings.vocab_size,
         seed=seed,
     )
+    if markup:
+        spec = replace(spec, markup=markup)
     return build_tiny(corpus, spec, device=device)
 
 

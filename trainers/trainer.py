@@ -433,7 +433,8 @@ class Trainer:
         experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
         if tiny:
             texts = [text for builder, played in experts for text in corpus(played, builder)]
-            policy = tiny_policy(texts, config.model, config.seed, device)
+            grammars = [lane.train.face.env.reply_grammar for lane in lanes.lanes]
+            policy = tiny_policy(texts, config.model, config.seed, device, grammars)
         else:
             policy = load_policy(config.model, device)
         policy = self._prepared(policy)

@@ -96,7 +96,7 @@ class SearchQAEnv(TextEnv):
         top_k: Passages of a search.
         scoring: "squad" (published) or "strict"; see `scoring`.
         reward: "em", "format" or "format_retrieval".
-        passage_style: "search-r1" or "verl-agent": how passages are headed.
+        passage_style: "search-r1", "verl-agent" or "plain": how passages are headed.
         observation_limit: Most characters of an observation with passages.
         tasks: A TaskSet, a list of Task or a task file; excludes `split`, `questions`, `weights` and the arguments
             of generated worlds.

@@ -19,8 +19,8 @@ _CODA_LETTERS = "nkm"
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _MIX_SHIFT = np.uint64(40)
 _SHARES = 100
-_ROOMY = 8
-"""Stems of a split there should be for each name: names stay a random sample, and splits stay apart."""
+_ROOMY = 4
+"""Stems that a split should have for each name of a world: worlds of one split then differ in most names."""
 
 
 class GeneratedSplit(StrEnum):

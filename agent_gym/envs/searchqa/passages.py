@@ -32,6 +32,8 @@ class PassageStyle(StrEnum):
     """`Doc 1(Title: Rome) text`."""
     VERL_AGENT = "verl-agent"
     """`Doc 1: "Rome" text`."""
+    PLAIN = "plain"
+    """`text`."""
 
 
 def escape(text: str) -> str:
@@ -68,6 +70,8 @@ def show_passages(passages: Sequence[Passage], style: PassageStyle, limit: int) 
 def _line(number: int, passage: Passage, style: PassageStyle, room: int) -> str:
     most = 2 * room + 1_000
     title, text = escape(passage.title[:most]), escape(passage.text[:most])
+    if style is PassageStyle.PLAIN:
+        return text
     if style is PassageStyle.VERL_AGENT:
         return f'Doc {number}: "{title}" {text}' if title else f"Doc {number}: {text}"
     return f"Doc {number}(Title: {title}) {text}"
