@@ -188,11 +188,13 @@ def read_task_list(path: Path | None) -> tuple[tuple[str, ...] | None, str | Non
 
 
 def throughput(
-    env: str = typer.Option("sokoban", "--env", help="What to measure: sokoban, alfworld or webshop."),
+    env: str = typer.Option("sokoban", "--env", help="What to measure: sokoban, alfworld, webshop or searchqa."),
     upstream: Path = typer.Option(None, "--upstream", help="Python interpreter that has the original package."),
     seconds: float = typer.Option(2.0, "--seconds", min=0.05, help="CPU seconds per measurement."),
     repeats: int = typer.Option(5, "--repeats", min=1, help="Measurements of which the median counts."),
-    data: Path = typer.Option(None, "--data", help="ALFWorld games or a WebShop store; generated if none."),
+    data: Path = typer.Option(
+        None, "--data", help="ALFWorld games, a WebShop store, or questions and passages; generated if none."
+    ),
     output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
 ) -> None:
     """Measure steps and resets per second and memory per environment, beside the original package.
@@ -324,6 +326,7 @@ def sweep(
 
 def searchqa(
     questions: int = typer.Option(1_000, "--questions", min=1, help="Questions of each number of hops."),
+    hops: int = typer.Option(None, "--hops", min=1, max=4, help="Number of hops; each from 1 to 4 when not given."),
     entities: int = typer.Option(10_000, "--entities", min=40, help="Entities (passages) of the world."),
     option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
     output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
@@ -340,4 +343,4 @@ def searchqa(
     from agent_gym.cli.options import parse_options
     from benchmarks.searchqa import run
 
-    run(questions, entities, output, parse_options(option or []))
+    run(questions, entities, output, parse_options(option or []), hops)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,23 +45,31 @@ class Tally:
         }
 
 
-def check_world(questions: int, entities: int, options: Mapping[str, Any] | None = None) -> dict[str, Tally]:
+def check_world(
+    questions: int,
+    entities: int,
+    options: Mapping[str, Any] | None = None,
+    hops: Iterable[int] = range(1, MOST_HOPS + 1),
+) -> dict[str, Tally]:
     """Play questions of every number of hops in one test world.
 
     Args:
         questions: Questions of each number of hops.
         entities: Entities of the world.
         options: Further arguments of the environment.
+        hops: Numbers of hops.
 
     Returns:
         "<hops> hops" and "<type>-<hops>" -> counts.
     """
     tallies: dict[str, Tally] = defaultdict(Tally)
-    for hops in range(1, MOST_HOPS + 1):
-        env = SearchQAEnv(split="test", hops=hops, entities=entities, worlds=1, top_k=TOP_K, **dict(options or {}))
+    for number in hops:
+        env = SearchQAEnv(
+            split="test", hops=number, entities=entities, worlds=1, top_k=TOP_K, **dict(options or {})
+        )
         guesses = _guesses(env, questions)
         for row in _play(env, questions, guesses):
-            for name in (f"{hops} hops", row["type"]):
+            for name in (f"{number} hops", row["type"]):
                 tally = tallies[name]
                 tally.questions += 1
                 tally.oracle += row["oracle"]
@@ -102,13 +110,15 @@ def _play(env: SearchQAEnv, questions: int, guesses: Mapping[str, str]) -> Itera
         }
 
 
-def run(questions: int, entities: int, output: Path | None, options: Mapping[str, Any]) -> None:
+def run(
+    questions: int, entities: int, output: Path | None, options: Mapping[str, Any], hops: int | None = None
+) -> None:
     """Check a world, print the table and write the figures."""
     from rich.console import Console
     from rich.table import Table
 
     with Console(stderr=True).status("Playing"):
-        tallies = check_world(questions, entities, options)
+        tallies = check_world(questions, entities, options, [hops] if hops else range(1, MOST_HOPS + 1))
     rows = {name: tally.shares() for name, tally in sorted(tallies.items())}
     table = Table("questions", "n", "expert EM", "its searches", "guesser EM", "answer shown by one search")
     for name, row in rows.items():

@@ -20,7 +20,7 @@ from agent_gym.core.errors import AgentGymError, ConfigError, suggest
 from benchmarks.throughput.alfworld_report import ALFWORLD_MISSING, alfworld_table, compare_alfworld
 from benchmarks.throughput.webshop_report import webshop_table
 
-SUITES = ("sokoban", "alfworld", "webshop")
+SUITES = ("sokoban", "alfworld", "webshop", "searchqa")
 _HERE = Path(__file__).parent
 _MISSING = (
     "gym-sokoban is not installed for {python}. To measure it: python -m venv upstream && "
@@ -39,7 +39,8 @@ def run_suite(
         seconds: CPU seconds per measurement.
         repeats: Measurements of which the median counts.
         output: JSON file to write, or None.
-        data: Folder of the real games (ALFWorld), or a catalogue store (WebShop); None plays generated ones.
+        data: Folder of the real games (ALFWorld), a catalogue store (WebShop), or questions and passages (SearchQA);
+            None plays generated ones.
 
     Raises:
         ConfigError: There is no such suite or interpreter, or the suite reads no data.
@@ -47,6 +48,11 @@ def run_suite(
     """
     if name not in SUITES:
         raise ConfigError(f"no throughput suite {name!r}.{suggest(name, SUITES)} Suites: {', '.join(SUITES)}")
+    if name == "searchqa":
+        from benchmarks.throughput.searchqa import run_searchqa
+
+        run_searchqa(seconds, repeats, data, output)
+        return
     if upstream is not None and not upstream.is_file():
         raise ConfigError(f"--upstream names a Python interpreter; there is no file {upstream}")
     if data is not None and name == "sokoban":

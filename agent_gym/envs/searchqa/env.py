@@ -84,6 +84,7 @@ class SearchQAEnv(TextEnv):
         questions: "generated", a file, a folder, a list of them, or a mapping from source names to them.
         corpus: Passages: a corpus file or an index folder (also looked up below `AGENT_GYM_DATA`).
         retriever: In place of `corpus`: a `Retriever`, or the address of a server.
+        retriever_options: How a server is asked: `RemoteConfig`'s timeout, retries, backoff, dialect.
         weights: Source -> how often it is drawn relative to the others; every question equally often when None.
         hops: Hops of generated questions: a number or (fewest, most); 1 to 4 by default.
         types: Shapes of generated questions: "bridge", "intersection", "comparison", "temporal", one or several.
@@ -125,6 +126,7 @@ class SearchQAEnv(TextEnv):
         questions: str | Path | Sequence[str | Path] | Mapping[str, Any] | None = None,
         corpus: str | Path | None = None,
         retriever: Retriever | str | None = None,
+        retriever_options: Mapping[str, Any] | None = None,
         weights: Mapping[str, float] | None = None,
         hops: int | Sequence[int] | None = None,
         types: str | Sequence[str] | None = None,
@@ -158,7 +160,7 @@ class SearchQAEnv(TextEnv):
         }
         shape = {"hops": hops, "types": types, "worlds": worlds, **knobs, "style": style}
         named = {"questions": questions, "weights": weights, **shape}
-        self._retriever = given.retriever_of(corpus, retriever)
+        self._retriever = given.retriever_of(corpus, retriever, retriever_options)
         chosen = resolve_tasks(type(self), tasks, split, named)
         generated = chosen is None and (questions is None or questions == GENERATED)
         if generated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,17 +75,31 @@ def world_spec(style: Any, knobs: Mapping[str, Any]) -> WorldSpec:
     return WorldSpec(style=worded, **{**usual, **knobs})
 
 
-def retriever_of(corpus: str | Path | None, retriever: Retriever | str | Path | None) -> Retriever | None:
+def retriever_of(
+    corpus: str | Path | None,
+    retriever: Retriever | str | Path | None,
+    settings: Mapping[str, Any] | None = None,
+) -> Retriever | None:
     """Return the retriever that the arguments name, or None for that of the generated world.
 
+    Args:
+        corpus: A corpus file or an index folder.
+        retriever: A retriever, or the address of a server.
+        settings: Fields of `RemoteConfig`, for an address.
+
     Raises:
-        ConfigError: Both are given.
+        ConfigError: Both are given, or settings that nothing uses.
         DataError: What is named is not there.
     """
     if corpus is not None and retriever is not None:
         raise ConfigError("corpus= and retriever= both say where passages come from; drop one of them")
+    remote = isinstance(retriever, str) and "://" in retriever
+    if settings and not remote:
+        raise ConfigError(f"retriever_options say how a server is asked; retriever={retriever!r} is no address")
     if isinstance(retriever, Retriever):
         return retriever
+    if settings:
+        return _server(str(retriever), settings)
     named = retriever if retriever is not None else corpus
     if named is None:
         return None
@@ -93,6 +108,20 @@ def retriever_of(corpus: str | Path | None, retriever: Retriever | str | Path | 
     from agent_gym.retrieval.opening import open_retriever
 
     return open_retriever(named)
+
+
+def _server(address: str, settings: Mapping[str, Any]) -> Retriever:
+    from agent_gym.retrieval.remote import RemoteConfig, RemoteRetriever
+    from agent_gym.retrieval.wire import Dialect
+
+    known = [field.name for field in fields(RemoteConfig)]
+    for name in settings:
+        if name not in known:
+            raise ConfigError(f"retriever_options has no {name!r}; known: {known}.{suggest(name, known)}")
+    values = dict(settings)
+    if "dialect" in values:
+        values["dialect"] = choice("dialect", Dialect, values["dialect"])
+    return RemoteRetriever(address, RemoteConfig(**values))
 
 
 def _several(name: str, given: Any) -> tuple[Any, ...]:
