@@ -32,6 +32,7 @@ class LoadFigures:
         requests: Searches that were answered.
         wrong: Answers that differ from a local search.
         errors: Searches that raised, by the error's name.
+        first_error: What the first of them said.
         p50_ms: Median time of an answered search.
         p95_ms: 95th percentile.
         longest_ms: Longest time, which contains a restart.
@@ -43,6 +44,7 @@ class LoadFigures:
     requests: int = 0
     wrong: int = 0
     errors: dict[str, int] = field(default_factory=dict)
+    first_error: str = ""
     p50_ms: float = 0.0
     p95_ms: float = 0.0
     longest_ms: float = 0.0
@@ -88,6 +90,7 @@ def measure_load(
             except RetrieverError as error:
                 with lock:
                     errors[type(error).__name__] += 1
+                    figures.first_error = figures.first_error or str(error)
                 continue
             with lock:
                 taken.append(1000 * (time.perf_counter() - begin))

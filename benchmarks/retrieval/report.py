@@ -116,6 +116,8 @@ def run_load(
     table.add_row(
         "p50 / p95 / longest, ms", f"{figures.p50_ms:.0f} / {figures.p95_ms:.0f} / {figures.longest_ms:.0f}"
     )
+    if figures.first_error:
+        table.add_row("the first error", figures.first_error)
     table.add_row("server killed and restarted", str(figures.restarts))
     Console().print(table)
     _write(output, asdict(figures))
