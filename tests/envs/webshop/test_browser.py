@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -84,8 +85,7 @@ def play_both(browser, text, start) -> float:
 @needs_browser
 def test_the_oracle_buys_with_the_observations_of_the_text_environment(browser_env):
     text = gym.make(TEXT, split="test", difficulty="tiny")
-    for seed in range(2):
-        assert play_both(browser_env, text, {"seed": seed}) == 1.0
+    assert play_both(browser_env, text, {"seed": 0}) == 1.0
 
 
 @needs_browser
@@ -124,10 +124,15 @@ def test_a_copy_goes_on_from_the_same_page(browser_env):
     action = twin.unwrapped.oracle_action()
     assert twin.step(action) == browser_env.step(action)
     twin.close()
+    sent = pickle.loads(pickle.dumps(browser_env))
+    assert sent.step("click[back to search]")[4]["webshop/page"] == "index"
+    assert sent.step("search[shirt]")[4]["stop_reason"] == ""
+    sent.close()
     assert browser_env.step("click[back to search]")[4]["webshop/page"] == "index"
 
 
 @needs_browser
+@pytest.mark.slow
 def test_a_lost_browser_ends_the_episode_as_tool_error_and_the_next_reset_starts_another():
     from agent_gym.envs.webshop.browser.tab import shared_process_id
 
@@ -148,6 +153,7 @@ def test_a_lost_browser_ends_the_episode_as_tool_error_and_the_next_reset_starts
 
 
 @needs_browser
+@pytest.mark.slow
 def test_nothing_is_left_when_the_last_environment_is_closed_or_its_process_killed():
     folder = Path(tempfile.mkdtemp(prefix="ag-"))
     program = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import secrets
@@ -92,15 +93,12 @@ class WebShopBrowserEnv(WebShopEnv):
         super()._begin(task)
         session = self.session
         self._session = None  # until the browser shows the start page, no episode has begun
-        if self.url is None:
-            session.name = secrets.token_hex(8)
-            site = local_site(self.world, self._rules, session.goal)
-            self._pin = SessionPin(site.site.visits, session.name, session.goal)
-            self._site_url = site.url
-        else:
-            session.name = f"{secrets.token_hex(8)}-fixed_{session.goal.index}"
+        session.name = secrets.token_hex(8)
+        if self.url is not None:
+            session.name += f"-fixed_{session.goal.index}"
             self._check_site(session)
-            self._site_url = self.url
+        self._pin = None
+        self._connect(session)
         address = self._address(session)
         try:
             page = self._tab.open(address)
@@ -110,10 +108,24 @@ class WebShopBrowserEnv(WebShopEnv):
         self._session = session
         return page.text
 
+    def _connect(self, session: Session) -> None:
+        """Make the session known to the site, if it is not; a pickled or closed environment has left its site."""
+        if self.url is not None:
+            self._site_url = self.url
+        elif self._pin is None:
+            site = local_site(self.world, self._rules, session.goal)
+            self._pin = SessionPin(site.site.visits, session.name, session.goal)
+            self._site_url = site.url
+        else:
+            return
+        if self._session is not None:
+            self._tab.url = self._address(session)
+
     def _act(self, action: str) -> Outcome:
         session = self.session
         # What a browser does with half of a surrogate pair, so that both sides see the same words.
         action = action.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        self._connect(session)
         had_box = session.has_search_box
         parsed = actions.parse_action(action, session.shop.compat)
         outcome = super()._act(action)
@@ -179,6 +191,15 @@ class WebShopBrowserEnv(WebShopEnv):
 
         with Image.open(io.BytesIO(self._tab.screenshot())) as image:
             return np.asarray(image.convert("RGB"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pin": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WebShopBrowserEnv:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
 
     def close(self) -> None:
         """Close the tab; the browser ends with its last one."""
