@@ -118,7 +118,11 @@ class SamplerKind(StrEnum):
     """Engine that draws replies."""
 
     HF = "hf"
+    """In the trainer's process, decoding in step."""
+    CONTINUOUS = "continuous"
+    """In the trainer's process, with transformers' continuous batching; for CUDA."""
     VLLM = "vllm"
+    """vLLM with weights of its own, handed over after every update; extra `[vllm]`."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +228,10 @@ class RolloutSettings:
     max_parallel: int = 256
     """Most episodes running at once."""
     sampler: SamplerKind = SamplerKind.HF
-    """Engine that draws the replies: hf (in the trainer's process) or vllm (extra `[vllm]`)."""
+    """Engine that draws the replies: hf, continuous (for CUDA) or vllm (extra `[vllm]`)."""
     sampler_options: dict[str, Any] = field(default_factory=dict)
-    """Options of the engine as it documents them (vllm: gpu_memory_utilization, ...); hf has none."""
+    """Options of the engine as it documents them (vllm: gpu_memory_utilization, ...; continuous: num_blocks,
+    ...); hf has none."""
     importance_correction: bool = False
     """Weigh each token by what the trainer's policy says of it against what the sampler said, where the engine
     computes otherwise than the trainer (truncated importance sampling)."""

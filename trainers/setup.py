@@ -135,6 +135,12 @@ def make_sampler(policy: Policy, config: TrainConfig) -> Sampler:
         ConfigError: It is not installed.
     """
     rollout = config.rollout
+    if rollout.sampler is SamplerKind.CONTINUOUS:
+        from trainers.samplers.continuous import ContinuousSampler
+
+        return ContinuousSampler(
+            policy, max_batch=rollout.max_parallel, max_tokens=rollout.max_context_tokens, **rollout.sampler_options
+        )
     if rollout.sampler is SamplerKind.VLLM:
         from trainers.samplers.vllm import VLLMSampler
 
