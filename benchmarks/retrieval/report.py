@@ -88,9 +88,8 @@ def scaling_table(figures: Mapping[str, Any]) -> Table:
     for share in ("p50", "p95"):
         pair = f"{figures[f'{share}_cpu_ms']:.2f} / {figures[f'{share}_wall_ms']:.2f}"
         table.add_row(f"query {share}, ms (CPU / wall)", pair)
-    table.add_row("a process, MB: private", f"{figures['private_bytes'] / 1e6:,.0f}")
-    table.add_row("a process, MB: private by the index", f"{figures['added_private_bytes'] / 1e6:,.0f}")
-    table.add_row("a process, MB: with the shared index", f"{figures['resident_bytes'] / 1e6:,.0f}")
+    table.add_row("the index adds to a process, MB: private", f"{figures['added_private_bytes'] / 1e6:,.1f}")
+    table.add_row("the same with mapped files", f"{figures['added_resident_bytes'] / 1e6:,.0f}")
     table.add_row("a forked process, MB: private", f"{figures['child_private_bytes'] / 1e6:,.0f}")
     table.add_row(f"{figures['processes']} processes, queries/s", f"{figures['queries_per_s']:,.0f}")
     table.add_row("each, queries per CPU second", f"{figures['queries_per_cpu_s']:,.0f}")

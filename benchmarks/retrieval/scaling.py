@@ -48,29 +48,31 @@ def measure_queries(job: Mapping[str, Any]) -> dict[str, Any]:
         job: `index`, number of `queries` and `warm` ones that are searched beforehand.
 
     Returns:
-        Milliseconds to open, milliseconds per query in CPU and wall time (median and 95th percentile), and this
-        process's memory: its own, and what the index added to it.
+        Milliseconds to open, milliseconds per query in CPU and wall time (median and 95th percentile), and the
+        memory that the index added to this process: its own, and with the mapped files it touched.
     """
     import psutil
 
-    import agent_gym.retrieval.words as words
     from agent_gym.retrieval import open_index
+    from agent_gym.retrieval.manifest import read_manifest
+    from agent_gym.retrieval.words import query_words
 
-    words.query_words("loads the library")
+    query_words("loads the library")
+    asked = queries(job["warm"] + job["queries"], read_manifest(Path(job["index"])).size)
     process = psutil.Process()
-    before = process.memory_full_info()
+    before, own_before = process.memory_info(), own_bytes()
     wall = time.perf_counter()
     retriever = open_index(job["index"])
     opened = time.perf_counter() - wall
     cpu_ms, wall_ms, found = [], [], 0
-    for query in queries(job["warm"] + job["queries"], retriever.size):
+    for query in asked:
         wall, cpu = time.perf_counter(), time.process_time()
         hits = retriever.search(query, K)
         retriever.passages(hits)
         cpu_ms.append(1000 * (time.process_time() - cpu))
         wall_ms.append(1000 * (time.perf_counter() - wall))
         found += len(hits)
-    after = process.memory_full_info()
+    after, own_after = process.memory_info(), own_bytes()
     return {
         "open_ms": 1000 * opened,
         "p50_cpu_ms": float(np.percentile(cpu_ms[job["warm"] :], 50)),
@@ -78,9 +80,8 @@ def measure_queries(job: Mapping[str, Any]) -> dict[str, Any]:
         "p50_wall_ms": float(np.percentile(wall_ms[job["warm"] :], 50)),
         "p95_wall_ms": float(np.percentile(wall_ms[job["warm"] :], 95)),
         "hits_per_query": found / len(cpu_ms),
-        "private_bytes": after.uss,
-        "added_private_bytes": after.uss - before.uss,
-        "resident_bytes": after.rss,
+        "added_private_bytes": own_after - own_before,
+        "added_resident_bytes": after.rss - before.rss,
     }
 
 
@@ -91,7 +92,8 @@ def measure_sharing(job: Mapping[str, Any]) -> dict[str, Any]:
         job: `index`, `processes`, and `seconds` of each.
 
     Returns:
-        Queries per second of all together, per CPU second of one, and the private memory of a child.
+        Queries per second of all together, per CPU second of one, and the memory that
+        a child shares with nobody.
     """
     import multiprocessing
 
@@ -105,14 +107,12 @@ def measure_sharing(job: Mapping[str, Any]) -> dict[str, Any]:
     results: Any = context.SimpleQueue()
 
     def work(offset: int) -> None:
-        import psutil
-
         done, cpu, wall = 0, time.process_time(), time.perf_counter()
         while time.perf_counter() - wall < job["seconds"]:
             retriever.passages(retriever.search(asked[(offset + done) % len(asked)], K))
             done += 1
         spent = time.perf_counter() - wall
-        results.put((done / spent, done / (time.process_time() - cpu), psutil.Process().memory_full_info().uss))
+        results.put((done / spent, done / (time.process_time() - cpu), own_bytes()))
 
     children = [context.Process(target=work, args=(97 * n,)) for n in range(job["processes"])]
     for child in children:
@@ -126,6 +126,17 @@ def measure_sharing(job: Mapping[str, Any]) -> dict[str, Any]:
         "child_private_bytes": max(memory for _, _, memory in found),
         "processes": job["processes"],
     }
+
+
+def own_bytes() -> int:
+    """Return the memory of this process that no other could share: written pages, not those of mapped files."""
+    try:
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    except OSError:  # no such file on this system: pages of files that only this process maps are counted too
+        import psutil
+
+        return int(psutil.Process().memory_full_info().uss)
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
 
 
 def measure_corpus(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def test_scaling_is_measured(tmp_path: Path) -> None:
     assert 0 < figures["p50_cpu_ms"] <= figures["p95_cpu_ms"]
     assert figures["hits_per_query"] > 2
     assert figures["queries_per_s"] > 0
-    assert scaling_table(figures).row_count == 12
+    assert scaling_table(figures).row_count == 11
     assert "build_cpu_s" not in measure_scaling(500, 20, tmp_path, seconds=0.1)
 
 
