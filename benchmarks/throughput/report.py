@@ -39,8 +39,8 @@ def run_suite(
         seconds: CPU seconds per measurement.
         repeats: Measurements of which the median counts.
         output: JSON file to write, or None.
-        data: Folder of the real games (ALFWorld), a catalogue store (WebShop), or questions and passages (SearchQA);
-            None plays generated ones.
+        data: Folder of real games (ALFWorld), a catalogue store (WebShop), or questions and passages
+            (SearchQA); None plays generated ones.
 
     Raises:
         ConfigError: There is no such suite or interpreter, or the suite reads no data.

@@ -20,12 +20,11 @@ from agent_gym.envs.searchqa.passages import LEAST_LIMIT, PassageStyle, escape, 
 from agent_gym.envs.searchqa.questions import Question
 from agent_gym.envs.searchqa.rewards import RewardKind, answer_reward
 from agent_gym.envs.searchqa.scoring import WRONG, Scores, Scoring, mentions_answer, score_answer
-from agent_gym.envs.searchqa.tasks import GENERATED, GeneratedQuestions, choose_tasks, task_of
+from agent_gym.envs.searchqa.tasks import GENERATED, OTHER_WORLDS, GeneratedQuestions, choose_tasks, task_of
 from agent_gym.retrieval.base import Passage, Retriever, RetrieverError
 
 SPARE_TURNS = 2
 """Turns beyond the number of hops that a generated question allows: one for the answer, one to err."""
-OTHER_WORLDS = 4
 _WORLDS = 16
 _NO_TURN_LEFT = "No turn is left, so the search was not carried out."
 _MOST_SHOWN = 8_192  # of a question or an error
