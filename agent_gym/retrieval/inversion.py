@@ -27,6 +27,7 @@ from agent_gym.retrieval.similarity import Array, encoded_length, saturations
 
 CHUNK = 20_000
 """Documents that are inverted at once."""
+_TABLE = 1 << 24
 
 
 def build_postings(
@@ -107,9 +108,19 @@ class _Pairs:
         self.numbers: dict[int, int] = {}
 
     def encode(self, occurrences: Array, lengths: Array) -> Array:
-        distinct, where = np.unique(occurrences.astype(np.int64) << 32 | lengths, return_inverse=True)
-        numbers = [self.numbers.setdefault(key, len(self.numbers)) for key in distinct.tolist()]
-        return np.array(numbers, dtype=np.uint32)[where]
+        """Return the number of each pair, uint32 [P]."""
+        cells = occurrences.astype(np.int64) * (int(lengths.max(initial=0)) + 1) + lengths
+        if int(cells.max(initial=0)) < _TABLE:  # a table takes the place of sorting millions of pairs
+            used = np.flatnonzero(np.bincount(cells))
+            table = np.zeros(int(cells.max(initial=0)) + 1, dtype=np.uint32)
+            table[used] = self._number(used, int(lengths.max(initial=0)) + 1)
+            return table[cells]
+        used, where = np.unique(cells, return_inverse=True)
+        return self._number(used, int(lengths.max(initial=0)) + 1)[where]
+
+    def _number(self, cells: Array, width: int) -> Array:
+        keys = ((cell // width << 32) + cell % width for cell in cells.tolist())
+        return np.array([self.numbers.setdefault(key, len(self.numbers)) for key in keys], dtype=np.uint32)
 
     def values(self) -> Array:
         keys = np.fromiter(self.numbers, dtype=np.int64, count=len(self.numbers))

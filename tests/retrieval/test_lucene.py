@@ -171,6 +171,12 @@ def test_chunks_make_the_same_index_as_one_pass(tmp_path, monkeypatch):
         assert parts.search(query, 50) == whole.search(query, 50)
 
 
+def test_a_word_that_fills_a_huge_document_is_counted():
+    index = LuceneIndex.build([("a", "red " * 300_000 + "blue " * 100), ("b", "red dress"), ("c", "blue")])
+    assert [hit.id for hit in index.search("red", 3)] == ["a", "b"]
+    assert [hit.id for hit in index.search("blue", 3)] == ["a", "c"]
+
+
 def test_interrupted_build_leaves_nothing(tmp_path):
     def documents():
         yield "a", "red shoe"
