@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agent_gym.core.prompts import ContextMode
+from agent_gym.core.prompts import ContextMode, Segment
 from tests.trainers.loop import door_encoder, door_stage
 from tests.trainers.test_update import ADVANTAGES, LENGTHS, batch_of, level
 from tests.trainers.toys import random_rows, tiny_policy
@@ -28,6 +28,7 @@ from trainers.config import EnvSettings, OptimSettings
 from trainers.distributed import World, open_world
 from trainers.lanes import Lane, Lanes
 from trainers.lora import LoraSettings, Scorer, add_lora, reference_of
+from trainers.masking import PromptSources
 from trainers.mixture import Part
 from trainers.policy import Policy
 from trainers.rows import RowTable
@@ -35,7 +36,10 @@ from trainers.run_folder import RunFolder
 from trainers.samplers.base import SamplingSettings
 from trainers.samplers.hf import HFSampler
 from trainers.schedules import LearningRate
+from trainers.selection import Selection
 from trainers.sharding import shard, whole_weights
+from trainers.stapo import SelectiveReport
+from trainers.stapo_settings import Side, StapoSettings
 from trainers.tasks import TaskSampler
 from trainers.trainer import SilentReporter, Trainer
 from trainers.update import MicroStep, StepReport, Updater, turn_entropies
@@ -48,6 +52,7 @@ class Kind(StrEnum):
     ADAPTERS = "adapters"
     RECOMPUTED = "recomputed activations"
     SCORED = "scored before the update"
+    SELECTIVE = "stapo"
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,24 @@ class Case:
     settings: dict[str, Any]
     rows: str = "mixed"
     kind: Kind = Kind.PLAIN
+
+
+STAPO = StapoSettings(alpha=0.5, beta=0.3, gamma_s=0.2, side=Side.BOTH, iqr_lambda=0.2)
+"""Flags some of the turns of the small batch."""
+
+
+class Share(PromptSources):
+    """Knows the prompts that its rank sampled, and masks one by leaving out its first two tokens."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def __contains__(self, ids: object) -> bool:
+        return isinstance(ids, tuple) and sum(ids) % self._world.size == self._world.rank
+
+    def masked(self, ids: tuple[int, ...], segments: Iterable[Segment]) -> tuple[int, ...]:
+        return ids[2:]
 
 
 def update_cases() -> dict[str, Case]:
@@ -75,8 +98,10 @@ def update_cases() -> dict[str, Case]:
         cases[f"one long row-{ratio.value}"] = Case(of, short, "uneven")
     entropy = replace(ALGORITHMS["sampo"], entropy_coef=0.01)
     cases["sampo with entropy"] = Case(entropy, {"passes": 3, "minibatch_rows": 4})
-    for kind in list(Kind)[1:]:
+    for kind in (Kind.ADAPTERS, Kind.RECOMPUTED, Kind.SCORED):
         cases[kind.value] = Case(level("turn"), {"passes": 2, "max_tokens_per_microbatch": 40}, kind=kind)
+    for name, cut in (("one step", {"max_tokens_per_microbatch": 40}), ("two passes", two_passes)):
+        cases[f"stapo-{name}"] = Case(replace(level("token"), stapo=STAPO), cut, kind=Kind.SELECTIVE)
     cases["gradient clip"] = Case(level("token"), {"passes": 2, "grad_clip": 0.01})
     return cases
 
@@ -126,10 +151,15 @@ def run_case(case: Case, world: World) -> dict[str, Any]:
     batch, advantages = _batch(case.rows, policy)
     scored = updater.score(batch, 11) if case.kind is Kind.SCORED else None
     entropies = [] if scored is None else turn_entropies(scored, len(batch.table), world).tolist()
+    selection = None
+    if case.algorithm.stapo is not None:
+        selection = Selection(batch, case.algorithm.stapo, 1.0, Share(world), world)
     losses, sums, norms = [], np.zeros(3), []
-    for event in updater.update(batch, advantages, 11, scored):
+    for event in updater.update(batch, advantages, 11, scored, selection):
         if isinstance(event, MicroStep):
             sums += [float(value.detach()) for value in (event.loss.loss, event.loss.kl, event.loss.entropy)]
+        elif isinstance(event, SelectiveReport):
+            sums += [event.loss, event.reward, event.masked_entropy]
         elif isinstance(event, StepReport):
             losses.append(sum(world.gather(sums)).tolist())  # type: ignore[union-attr]
             norms.append(event.grad_norm)
