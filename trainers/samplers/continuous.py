@@ -55,8 +55,8 @@ class ContinuousSampler:
             raise ConfigError(f"rollout.sampler_options must not hold {clash[0]!r}, which the trainer sets itself")
         on_gpu = policy.device.type == "cuda"
         room = {"max_memory_percent": _GPU_SHARE} if on_gpu else _cpu_room(max_batch, max_tokens)
-        fields = {**room, **set_here, **options}
-        self._make_config = lambda seed: ContinuousBatchingConfig(**fields, seed=seed)
+        self._config: Any = ContinuousBatchingConfig
+        self._fields: dict[str, Any] = {**room, **set_here, **options}
         self.sync(policy)
 
     def sync(self, policy: Policy) -> None:
@@ -98,7 +98,7 @@ class ContinuousSampler:
             found = base.generate_batch(
                 [list(prompt) for prompt in prompts],
                 generation_config=self._generation(settings),
-                continuous_batching_config=self._make_config(seed),
+                continuous_batching_config=self._config(**self._fields, seed=seed),
                 progress_bar=False,
             )
         outputs = list(found.values())
