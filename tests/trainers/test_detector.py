@@ -34,12 +34,13 @@ COLUMNS = (
 )
 # CISPO on 16 rooms, four passes at a learning rate of 3e-3: recorded.
 COLLAPSING = (
-    (0.1875, 128, 0.9843, 7.652, 0.001, 2.249, 1.104, 0.3957, 1, 0.41),
-    (0.0469, 128, 0.5804, 11.74, 0.966, 2.205, 1.093, 0.1816, 1, 0.18),
-    (0.0781, 128, 0.7554, 11.76, 0.962, 2.060, 0.976, 0.4677, 0.94, 0.30),
-    (0.0313, 128, 0.2079, 11.59, 0.923, 2.489, 0.894, 0.3531, 0.44, 0.30),
+    (0.1641, 128, 0.9986, 7.71, 0.0042, 0.4268, 0.9249, 0.4765, 1, 0.4033),
+    (0.0234, 128, 0.4439, 10.02, 0.5444, 1.754, 0.8273, 0.3364, 0.75, 0.4651),
+    (0.0000, 128, 0.1120, 11.55, 0.8828, 1.776, 0.6350, 0.0624, 0.0625, 0.4740),
+    (0.0469, 128, 0.6230, 4.837, 0.0, 1.542, 0.4337, 0.3309, 0.875, 0.3305),
+    (0.0625, 128, 0.9879, 4.082, 0.0, 0.7306, 0.2206, 0.0165, 0.5625, 0.0131),
 )
-# SAMPO there, one pass at 1e-3; success wavers, one minibatch has a large gradient.
+# SAMPO there, one pass at 1e-3; success wavers, one minibatch has a large gradient. The last column is set by hand.
 HEALTHY = (
     (0.1629, 264, 0.9884, 7.665, 0.002, 0.027, 0.617, 2.535, 0.36, 0.02),
     (0.1806, 288, 0.9809, 7.657, 0.004, 0.039, 0.686, 1.214, 0.33, 0.01),
@@ -71,14 +72,14 @@ def names(history: list[dict[str, Any]]) -> set[WarningName]:
 def test_a_collapsing_run_is_named_at_its_second_and_third_iteration() -> None:
     found = {(warning.iteration, warning.name) for warning in timeline(rows(COLLAPSING))}
     assert found == {
-        (0, WarningName.KL_BLOW_UP),
         (1, WarningName.RATIO_COLLAPSE),
+        (1, WarningName.KL_BLOW_UP),
         (1, WarningName.LENGTH_BLOW_UP),
         (2, WarningName.SUCCESS_COLLAPSE),
     }
     (ratio,) = [w for w in detect(rows(COLLAPSING)[:2]) if w.name is WarningName.RATIO_COLLAPSE]
-    assert "41%" in ratio.sentence
-    assert "from 98% to 58%" in ratio.sentence
+    assert "47%" in ratio.sentence
+    assert "from 100% to 44%" in ratio.sentence
 
 
 def test_a_wavering_run_gets_no_warning_but_for_its_gradient() -> None:

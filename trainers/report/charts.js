@@ -29,6 +29,12 @@
     return ticks;
   }
 
+  function wholeTicks(low, high, count) {
+    const [first, second] = niceTicks(low, high, count), step = Math.max(1, Math.ceil((second || first + 1) - first - 1e-9)), ticks = [];
+    for (let at = Math.ceil(low / step) * step; at <= high; at += step) ticks.push(at);
+    return ticks;
+  }
+
   function logTicks(low, high) {
     if (high < 6 * low) return niceTicks(low, high, 4);
     const ticks = [], from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
@@ -81,7 +87,7 @@
       element("text", { x: start - 6, y: y(at) + 4, "text-anchor": "end" }, svg).textContent = show(at);
     }
     element("line", { x1: start, x2: width - RIGHT, y1: height - BOTTOM, y2: height - BOTTOM, class: "axis" }, svg);
-    for (const at of niceTicks(x0, x1, Math.max(2, Math.floor(width / 60))).filter(Number.isInteger))
+    for (const at of wholeTicks(x0, x1, Math.max(2, Math.floor(width / 60))))
       element("text", { x: x(at), y: height - 7, "text-anchor": "middle" }, svg).textContent = show(at);
     return { svg, x, y, width, height, start };
   }
