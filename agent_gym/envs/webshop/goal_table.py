@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from agent_gym.envs.webshop.goals import canonical_order
 from agent_gym.envs.webshop.kinds import GoalKind
+from agent_gym.envs.webshop.rows import mapped
 from agent_gym.envs.webshop.splits import ALL, PUBLISHED_GOALS, Split, split_places
 
 Array = npt.NDArray[Any]
@@ -69,8 +70,7 @@ class GoalTable:
         """Map the arrays of a folder."""
 
         def load(name: str) -> Array:
-            found: Array = np.load(folder / f"{kind.value}_{name}.npy", mmap_mode="r")
-            return found
+            return mapped(folder / f"{kind.value}_{name}.npy")
 
         splits = {split.value: load(f"split_{split.value}") for split in Split}
         rows, starts, order, places = (load(name) for name in _ARRAYS)
@@ -82,12 +82,12 @@ class GoalTable:
     def at(self, place: int) -> tuple[int, int, int]:
         """Return position among the products with goals, product row and number within the product, of a place."""
         number = int(self.order[place])
-        owner = int(np.searchsorted(self.starts, number, side="right")) - 1
+        owner = int(self.starts.searchsorted(number, side="right")) - 1
         return owner, int(self.rows[owner]), number - int(self.starts[owner])
 
     def place(self, row: int, number: int) -> int | None:
         """Return the place of a product's goal, None where there is none."""
-        owner = int(np.searchsorted(self.rows, row))
+        owner = int(self.rows.searchsorted(row))
         if owner == len(self.rows) or int(self.rows[owner]) != row or number < 0:
             return None
         found = int(self.starts[owner]) + number
@@ -118,5 +118,5 @@ class _Places(Sequence[int]):
     def __contains__(self, place: object) -> bool:
         if not isinstance(place, int):
             return False
-        at = int(np.searchsorted(self._places, place))
+        at = int(self._places.searchsorted(place))
         return at < len(self._places) and int(self._places[at]) == place

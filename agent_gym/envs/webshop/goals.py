@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from array import array
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -150,10 +151,10 @@ def draw_limit(price: float, asin: str, seed: int, number: int | None = None) ->
         seed: Seed of the price table.
         number: Number of the human record; None for synthetic goals, which share their product's limit.
     """
-    above = [limit for limit in _LIMITS if limit > price][:_CANDIDATES]
+    above = _LIMITS[bisect_right(_LIMITS, price) :][:_CANDIDATES]
     if len(above) < 2:
         return NO_LIMIT
-    pairs = [larger for place, larger in enumerate(above) for _ in range(place)]
+    pairs = [larger for place, larger in enumerate(above) for _ in range(place)]  # equally likely
     return float(pairs[int(fraction("limit", seed, asin, number) * len(pairs))])
 
 

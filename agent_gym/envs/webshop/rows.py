@@ -10,10 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from agent_gym.core.errors import DataError
 
 _LEVEL = 4
+
+
+def mapped(path: Path) -> npt.NDArray[Any]:
+    """Return an array file, mapped into memory; as a plain array, which is faster to index than NumPy's `memmap`.
+
+    Raises:
+        OSError: There is no such file.
+        ValueError: It is no array file.
+    """
+    found: npt.NDArray[Any] = np.load(path, mmap_mode="r").view(np.ndarray)
+    return found
 
 
 class RowWriter:
@@ -57,7 +69,7 @@ class RowFile:
     def __init__(self, folder: Path, name: str) -> None:
         path = folder / f"{name}.rows"
         try:
-            self._offsets = np.load(folder / f"{name}.offsets.npy", mmap_mode="r")
+            self._offsets = mapped(folder / f"{name}.offsets.npy")
             with path.open("rb") as stream:
                 size = path.stat().st_size
                 self._bytes: mmap.mmap | bytes = (

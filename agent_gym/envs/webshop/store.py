@@ -27,7 +27,7 @@ from agent_gym.envs.webshop.goal_table import GoalTable
 from agent_gym.envs.webshop.goals import Goal, draw_limit, human_goal, synthetic_goal
 from agent_gym.envs.webshop.kinds import GoalKind
 from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.rows import RowFile
+from agent_gym.envs.webshop.rows import RowFile, mapped
 
 MANIFEST: Final = "store.json"
 KIND: Final = "agent-gym webshop catalogue"
@@ -54,10 +54,10 @@ class Store:
         self.folder = Path(folder)
         self.manifest = read_manifest(self.folder)
         try:
-            self._asins = np.load(self.folder / "asins.npy", mmap_mode="r")
-            self._asin_order = np.load(self.folder / "asin_order.npy", mmap_mode="r")
-            self.prices = np.load(self.folder / "prices.npy", mmap_mode="r")
-            self._weights = np.load(self.folder / "synthetic_weights.npy", mmap_mode="r")
+            self._asins = mapped(self.folder / "asins.npy")
+            self._asin_order = mapped(self.folder / "asin_order.npy")
+            self.prices = mapped(self.folder / "prices.npy")
+            self._weights = mapped(self.folder / "synthetic_weights.npy")
             self.goal_tables = {kind: GoalTable.open(self.folder, kind) for kind in GoalKind}
         except (OSError, ValueError) as error:
             raise DataError(f"the store at {self.folder} is damaged: {error}. {_REMEDY}") from error
@@ -89,7 +89,7 @@ class Store:
             key = asin.encode("ascii")
         except UnicodeEncodeError:
             return None
-        place = int(np.searchsorted(self._asins, key, sorter=self._asin_order))
+        place = int(self._asins.searchsorted(key, sorter=self._asin_order))
         if place == len(self._asins):
             return None
         row = int(self._asin_order[place])

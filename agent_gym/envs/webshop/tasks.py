@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import overload
 
 from agent_gym.core.errors import ConfigError, DataError, suggest
@@ -32,6 +32,7 @@ class GoalIds(Sequence[str]):
         self._kind = kind
         self._table = store.goal_tables[kind]
         self._places = self._table.in_split(split)
+        self.place = lru_cache(maxsize=1024)(self._place)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -49,10 +50,8 @@ class GoalIds(Sequence[str]):
         _, row, number = self._table.at(place)
         return f"{self._kind.value}/{self._store.asin(row)}-{number}"
 
-    def place(self, item: object) -> int | None:
+    def _place(self, item: str) -> int | None:
         """Return the canonical place of an id of this split, None for any other text."""
-        if not isinstance(item, str):
-            return None
         kind, _, name = item.partition("/")
         asin, _, digits = name.rpartition("-")
         if kind != self._kind.value or not (digits.isascii() and digits.isdecimal()) or len(digits) > 12:
@@ -63,7 +62,7 @@ class GoalIds(Sequence[str]):
         return place if place is not None and place in self._places else None
 
     def __contains__(self, item: object) -> bool:
-        return self.place(item) is not None
+        return isinstance(item, str) and self.place(item) is not None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
