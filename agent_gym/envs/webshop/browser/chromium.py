@@ -71,6 +71,7 @@ class Chromium:
     def __init__(self) -> None:
         require_tools()
         from selenium.webdriver import ChromeOptions, Remote
+        from selenium.webdriver.common.proxy import Proxy, ProxyType
         from selenium.webdriver.remote.client_config import ClientConfig
 
         self.owner = os.getpid()
@@ -89,7 +90,8 @@ class Chromium:
             options.binary_location = browser
             for argument in (*_ARGUMENTS, f"--window-size={WINDOW[0]},{WINDOW[1]}"):
                 options.add_argument(argument)
-            config = ClientConfig(remote_server_addr=address, timeout=2 * PAGE_SECONDS)
+            direct = Proxy(raw={"proxyType": ProxyType.DIRECT})
+            config = ClientConfig(remote_server_addr=address, timeout=2 * PAGE_SECONDS, proxy=direct)
             self.driver: Any = Remote(address, options=options, client_config=config)
             self.driver.set_page_load_timeout(PAGE_SECONDS)
             self.driver.set_script_timeout(PAGE_SECONDS)

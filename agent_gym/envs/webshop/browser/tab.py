@@ -47,6 +47,8 @@ return others.find((element) => element.textContent.trim().toLowerCase() === nam
 """
 _MARK: Final = "window.agentGymLeft = true;"
 _READY: Final = "return window.agentGymLeft === undefined && document.readyState === 'complete';"
+_WORKING: Final = ""
+"""Stands among the tabs of a browser while one of them works, perhaps before it is open."""
 _TYPED: Final = 60
 """Characters of a query that are typed key by key; longer ones are pasted."""
 
@@ -140,6 +142,7 @@ class Tab:
     def _do(self, work: Callable[[Any], _Found]) -> _Found:
         with _LOCK:
             browser = _browser()
+            browser.tabs.add(_WORKING)
             try:
                 self._enter(browser)
                 return work(browser.driver)
@@ -148,6 +151,8 @@ class Tab:
                 if isinstance(error, BrowserError) or not isinstance(error, Exception):
                     raise
                 raise BrowserError(f"the browser was lost: {first_line(error)}") from error
+            finally:
+                browser.tabs.discard(_WORKING)
 
     def _enter(self, browser: Chromium) -> None:
         """Make this the tab that the driver works on, opening it where it was if it is not there."""
