@@ -10,8 +10,8 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -250,50 +250,73 @@ def test_lasting_faults_end_in_a_named_error(
         assert len(log) == requests
 
 
-class SlowRetriever(Bm25Retriever):
-    """Takes a while, counts its batches, and fails on demand."""
+class GatedRetriever(Bm25Retriever):
+    """Searches when its gate is opened, notes its batches, and fails on demand."""
 
-    def __init__(self, inner: Bm25Retriever, seconds: float) -> None:
+    def __init__(self, inner: Bm25Retriever) -> None:
         super().__init__(inner.folder, inner.fingerprint)
-        self.seconds, self.batches = seconds, []  # type: ignore[var-annotated]
+        self.gate = threading.Event()
+        self.batches: list[tuple[int, int]] = []
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         self.batches.append((len(queries), k))
-        time.sleep(self.seconds)
+        assert self.gate.wait(60)
         if "fail" in queries:
             raise RetrieverError("the disk is gone")
         return super().search_many(queries, k)
 
 
 def test_waiting_queries_are_searched_together(on_disk: Bm25Retriever) -> None:
-    slow = SlowRetriever(on_disk, 0.2)
-    with served(slow, ServerConfig(threads=1, most_batch=8)) as url:
-        remote = RemoteRetriever(url, RemoteConfig(retries=0))
-        with ThreadPoolExecutor(20) as pool:
-            numbers = [n for n in range(50) if n % 5]
-            found = list(pool.map(lambda n: remote.search(f"item{n}", 2 + n % 2)[0].id, numbers))
+    gated = GatedRetriever(on_disk)
+    numbers = [n for n in range(50) if n % 5]
+    with served(gated, ServerConfig(threads=1, most_batch=8)) as url, ThreadPoolExecutor(40) as pool:
+        remote = RemoteRetriever(url, RemoteConfig(retries=0, timeout=60))
+        searches = [pool.submit(remote.search, f"item{n}", 2 + n % 2) for n in numbers]
+        _wait_until(lambda: _metric(url, "waiting") + sum(size for size, _ in gated.batches) == 40)
+        gated.gate.set()
+        found = [search.result(60)[0].id for search in searches]
     assert found == [f"p{n}" for n in numbers]
-    assert sum(size for size, _ in slow.batches) == 40
-    assert len(slow.batches) < 30 and max(size for size, _ in slow.batches) <= 8
+    sizes = [size for size, _ in gated.batches]
+    assert sum(sizes) == 40 and max(sizes) == 8
+    assert len(sizes) <= 8
 
 
 def test_a_failing_search_is_an_error_of_its_request_alone(on_disk: Bm25Retriever) -> None:
-    with served(SlowRetriever(on_disk, 0.0)) as url:
+    gated = GatedRetriever(on_disk)
+    gated.gate.set()
+    with served(gated) as url:
         with pytest.raises(RetrieverUnavailableError, match="RetrieverError: the disk is gone"):
             RemoteRetriever(url, QUICK).search("fail", 1)
         assert RemoteRetriever(url, QUICK).search("item7", 1)[0].id == "p7"
 
 
-def test_overload_and_slow_searches_are_told(on_disk: Bm25Retriever) -> None:
-    config = ServerConfig(threads=1, most_batch=1, most_waiting=2, search_seconds=0.5)
-    with served(SlowRetriever(on_disk, 0.4), config) as url, ThreadPoolExecutor(8) as pool:
-        statuses = list(
-            pool.map(lambda n: httpx.post(f"{url}/retrieve", json={"query": f"item{n}"}).status_code, range(8))
-        )
-    assert set(statuses) <= {200, 503, 504}
-    assert 200 in statuses and 503 in statuses
+def test_more_than_may_wait_is_refused(on_disk: Bm25Retriever) -> None:
+    gated = GatedRetriever(on_disk)
+    config = ServerConfig(threads=1, most_batch=1, most_waiting=2)
+    statuses: list[int] = []
+
+    def ask(number: int) -> None:
+        statuses.append(httpx.post(f"{url}/retrieve", json={"query": f"item{number}"}, timeout=60).status_code)
+
+    with served(gated, config) as url, ThreadPoolExecutor(8) as pool:
+        asking = [pool.submit(ask, number) for number in range(8)]
+        _wait_until(lambda: len(statuses) >= 5)
+        assert set(statuses) == {503}
+        gated.gate.set()
+        for done in asking:
+            done.result(60)
+    assert set(statuses) == {200, 503}
 
 
+def test_a_search_that_takes_too_long_is_told(on_disk: Bm25Retriever) -> None:
+    gated = GatedRetriever(on_disk)
+    with served(gated, ServerConfig(search_seconds=0.2)) as url:
+        answer = httpx.post(f"{url}/retrieve", json={"query": "river"}, timeout=60)
+        gated.gate.set()
+    assert answer.status_code == 504 and "0.2 seconds" in answer.json()["error"]
+
+
+@pytest.mark.slow
 def test_the_command_stops_gracefully_and_clients_survive_a_restart(
     index_folder: Path, on_disk: Bm25Retriever
 ) -> None:
@@ -335,11 +358,11 @@ def test_a_taken_port_is_an_error(index_folder: Path, address: str) -> None:
     assert_one_line_error(done, f"cannot listen on 127.0.0.1:{port}")
 
 
-def _wait_until(reached: Any, searching: Any) -> None:
+def _wait_until(reached: Callable[[], bool], working: Future[None] | None = None) -> None:
     deadline = time.monotonic() + 60
-    while not reached() and time.monotonic() < deadline and not searching.done():
+    while not reached() and time.monotonic() < deadline and not (working is not None and working.done()):
         time.sleep(0.02)
-    assert reached(), searching.exception() if searching.done() else "nothing was found for a minute"
+    assert reached(), working.exception() if working is not None and working.done() else "not within a minute"
 
 
 def _metric(address: str, name: str) -> float:
