@@ -61,6 +61,9 @@ class Question:
             str(record.get("source", "custom")), str(record.get("id", "")), question, read_golds(golds), metadata
         )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Question:
+        return self  # read-only: copies of an environment share it
+
     @property
     def hops(self) -> int | None:
         """Passages needed, where the source tells."""
