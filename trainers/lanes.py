@@ -124,6 +124,10 @@ class Lanes:
         position = lane.tasks.position if tasks.digest() == before else 0
         lane.tasks = _sampler(tasks, lane.settings, self._seed, position)
 
+    def env_seconds(self) -> float:
+        """Return the seconds that this process has spent in the training environments as they are now."""
+        return sum(lane.train.runner.seconds for lane in self.lanes)
+
     def metrics(self) -> dict[str, float]:
         """Return the stage of every curriculum, counted from 1."""
         return {

@@ -300,10 +300,13 @@ class Trainer:
         if self._sources is not None:
             self._sources.clear()
         with self._drawing(updater.policy):
+            before = lanes.env_seconds()
             collected = collector.collect(iteration)
+            playing = lanes.env_seconds() - before
         if config.run.stop_on and not config.evaluation.every and self.world.is_main:
             self.store.set_score(iteration, collected.stats["rollout/success"])
         clock.lap("sampling")
+        clock.split("sampling", "env", playing)
         updater.scheduler.start(iteration)
         metrics, selection = self._learn(iteration, collected, updater)
         metrics |= lanes.metrics()

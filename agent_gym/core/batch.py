@@ -9,10 +9,11 @@ episode at once. `InProcessRunner` keeps the environments in the caller's proces
 from __future__ import annotations
 
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.slots import EnvSource, EpisodeStart, Observed, SlotHost, environment_maker
@@ -20,6 +21,9 @@ from agent_gym.core.slots import EnvSource, EpisodeStart, Observed, SlotHost, en
 __all__ = ["EnvRunner", "EpisodeStart", "InProcessRunner", "Observed"]
 
 _SEED_BITS = 63
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class EnvRunner(ABC):
@@ -32,6 +36,9 @@ class EnvRunner(ABC):
     Args:
         n_slots: Number of slots.
 
+    Attributes:
+        seconds: Wall-clock seconds spent in resets, steps and oracle actions so far.
+
     Raises:
         ConfigError: `n_slots` is below 1.
     """
@@ -40,6 +47,7 @@ class EnvRunner(ABC):
         if n_slots < 1:
             raise ConfigError(f"n_slots must be at least 1, got {n_slots}")
         self.n_slots = n_slots
+        self.seconds = 0.0
         self.last_results: dict[int, Observed] = {}
         self.last_errors: dict[int, Exception] = {}
         self._starts: dict[int, EpisodeStart] = {}
@@ -61,7 +69,7 @@ class EnvRunner(ABC):
         self._check(starts)
         seeded = {slot: self._seeded(start) for slot, start in starts.items()}
         self._starts.update(seeded)
-        return self._settle(*self._reset(seeded))
+        return self._settle(*self._timed(self._reset, seeded))
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Observed]:
         """Take one turn in each of the slots named.
@@ -79,7 +87,7 @@ class EnvRunner(ABC):
             InvalidActionError: An action was not accepted under `invalid_action="raise"`.
         """
         self._check(actions)
-        return self._settle(*self._step(actions))
+        return self._settle(*self._timed(self._step, actions))
 
     def oracle(self, slots: Iterable[int]) -> dict[int, str]:
         """Return the expert's next action for each of the slots named.
@@ -90,7 +98,7 @@ class EnvRunner(ABC):
         """
         wanted = list(slots)
         self._check(wanted)
-        actions, errors = self._oracle(wanted)
+        actions, errors = self._timed(self._oracle, wanted)
         self.last_errors = errors
         for slot in wanted:
             if slot in errors:
@@ -129,6 +137,13 @@ class EnvRunner(ABC):
 
     @abstractmethod
     def _oracle(self, slots: list[int]) -> tuple[dict[int, str], dict[int, Exception]]: ...
+
+    def _timed(self, work: Callable[[A], R], argument: A) -> R:
+        begin = time.perf_counter()
+        try:
+            return work(argument)
+        finally:
+            self.seconds += time.perf_counter() - begin
 
     def _check(self, slots: Iterable[int]) -> None:
         for slot in slots:

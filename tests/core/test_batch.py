@@ -107,6 +107,14 @@ class TestEveryRunner:
         ):
             runner.reset({2: EpisodeStart(0)})
 
+    def test_time_in_environments_adds_up(self) -> None:
+        with in_process(1) as runner:
+            assert runner.seconds == 0.0
+            runner.reset({0: EpisodeStart(0)})
+            after_reset = runner.seconds
+            runner.step(runner.oracle([0]))
+            assert runner.seconds > after_reset > 0.0
+
     def test_a_closed_runner_says_so(self) -> None:
         runner = in_process(1)
         runner.close()

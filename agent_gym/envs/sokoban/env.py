@@ -23,9 +23,9 @@ from agent_gym.envs.sokoban.tasks import GENERATED, choose_tasks
 from agent_gym.envs.sokoban.text import (
     SEPARATOR,
     Symbols,
-    board_text,
     canonical,
     coordinates,
+    in_symbols,
     legend,
     parse_commands,
 )
@@ -210,6 +210,7 @@ class SokobanEnv(TextEnv):
         self._oracle = SokobanOracle()
         self._moved = self._pushed = False
         self._note = ""  # why the last action was rejected
+        self._xsb = ""  # the board as XSB text
         self._shown = ""  # the board as text, in the symbols chosen
         self._window: HumanWindow | None = None
 
@@ -253,7 +254,8 @@ class SokobanEnv(TextEnv):
     def _observe(self, moved: bool = False, pushed: bool = False, note: str = "") -> str:
         """Remember what the last turn did and return the observation."""
         self._moved, self._pushed, self._note = moved, pushed, note
-        self._shown = board_text(self.board, self.symbols)
+        self._xsb = "\n".join(self.board.rows())
+        self._shown = in_symbols(self._xsb, self.symbols)
         return self._text(legend(self.symbols)) if self._legend else self._text()
 
     def _text(self, heading: str = "") -> str:
@@ -263,7 +265,7 @@ class SokobanEnv(TextEnv):
     def _situation(self) -> Situation:
         board = self.board
         return Situation(
-            anchor="\n".join(board.rows()),
+            anchor=self._xsb,
             admissible_actions=tuple(d.word for d in Direction if board.effective(d)),
             prompt_observation=self._text(),
         )

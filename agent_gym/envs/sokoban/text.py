@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ _MEANINGS = (
 )
 
 
+@functools.cache
 def legend(symbols: Symbols) -> str:
     """Return the line that explains the symbols."""
     table = _FROM_XSB[symbols]
@@ -44,9 +46,9 @@ def legend(symbols: Symbols) -> str:
     return "Legend: " + ", ".join(shown) + "."
 
 
-def board_text(board: Board, symbols: Symbols) -> str:
-    """Return the board as `height` lines of `width` symbols."""
-    return "\n".join(board.rows()).translate(_FROM_XSB[symbols])
+def in_symbols(xsb: str, symbols: Symbols) -> str:
+    """Return a board's XSB text in other symbols."""
+    return xsb.translate(_FROM_XSB[symbols])
 
 
 def coordinates(board: Board) -> str:
