@@ -135,13 +135,9 @@ def _list() -> None:
 
 
 def _estimate(config: Any) -> None:
-    from agent_gym.core.driver import EnvFace
-    from trainers.estimate import DEVICES, model_shape, report
+    from trainers.estimate import DEVICES, longest_episode, model_shape, report
 
-    face = EnvFace.make(config.env.id, {**config.env.options, "split": config.env.train_split})
-    turns = face.env.max_turns
-    face.env.close()
-    typer.echo(report(model_shape(config), config, turns, DEVICES["H100-80GB"]))
+    typer.echo(report(model_shape(config), config, longest_episode(config), DEVICES["H100-80GB"]))
 
 
 def _run(path: Path, config: Any) -> None:

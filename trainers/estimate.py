@@ -20,6 +20,7 @@ from typing import Any
 
 from agent_gym.core.prompts import ContextMode
 from trainers.config import TINY, TrainConfig
+from trainers.mixture import at_stage, parts
 
 GIB = 2**30
 OVERHEAD_BYTES = 1.5 * GIB
@@ -209,6 +210,27 @@ def workload_of(config: TrainConfig, turns: int) -> Workload:
         passes=config.optim.passes,
         scored=int(not single) + int(config.algorithm.kl_coef > 0),
     )
+
+
+def longest_episode(config: TrainConfig) -> int:
+    """Return the largest turn limit of the run's environments, without making one: their data may be elsewhere.
+
+    Raises:
+        ConfigError: An id is unknown.
+    """
+    import gymnasium
+    from gymnasium.envs.registration import load_env_creator
+
+    from agent_gym.registration import full_id
+
+    limits = []
+    for part in parts(config.env):
+        spec = gymnasium.spec(full_id(part.settings.id))
+        options = {**spec.kwargs, **at_stage(part.settings, -1).options}
+        point = spec.entry_point
+        creator: Any = load_env_creator(point) if isinstance(point, str) else point
+        limits.append(options.get("max_turns") or creator.default_max_turns)
+    return int(max(limits))
 
 
 def estimate_memory(shape: ModelShape, config: TrainConfig, processes: int = 1) -> Memory:

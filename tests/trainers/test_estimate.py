@@ -21,6 +21,7 @@ from trainers.estimate import (
     activation_values,
     estimate_memory,
     estimate_speed,
+    longest_episode,
     model_shape,
     report,
     shape_of,
@@ -170,6 +171,13 @@ def test_full_context_trains_on_each_conversation_once() -> None:
     window, full = (workload_of(config(f"env.context={name}"), 10) for name in ("window", "full"))
     assert window.read == 10 * full.read
     assert window.replies == full.replies
+
+
+def test_the_turn_limit_is_found_without_the_environments_data() -> None:
+    missing = {"env.id": "ALFWorld-v0", "env.options": '{"data": "not here"}'}
+    assert longest_episode(small_config(*(f"{name}={value}" for name, value in missing.items()))) == 50
+    assert longest_episode(small_config()) == 5
+    assert longest_episode(small_config('env.options={"max_moves": 5}')) == 15
 
 
 def test_the_command_prints_what_one_eight_and_sixty_four_devices_need() -> None:
