@@ -1,9 +1,9 @@
 """From an observation and its info to a prompt made of named segments.
 
 A template is a Jinja file with one block per segment (`instructions`, `goal`, `history`, `observation`,
-`actions`, `format`) and optionally a block `separator`, the text between segments. Segments are rendered one
-by one and joined, so a prompt can be shown again with some of them blanked (`Prompt.masked`), which STAPO
-(arXiv 2607.04963) needs to see what the goal and the history contribute.
+`actions`, `format`) and optionally a block `separator`, the text between segments, and a block `order`, the names of
+segments that come last. Segments are rendered one by one and joined, so a prompt can be shown again with some of
+them blanked (`Prompt.masked`), which STAPO (arXiv 2607.04963) needs to see what the goal and the history contribute.
 
 Two contexts: in `window` every turn is a fresh prompt built from the goal, the last `history_length`
 exchanges and the current observation; in `full` the episode is one growing conversation whose first user
@@ -45,6 +45,7 @@ class ContextMode(StrEnum):
 
 Message = dict[str, str]
 _SEPARATOR = "separator"  # optional block: what stands between segments
+_ORDER = "order"  # optional block: segments that are shown last, in this order
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,16 @@ class Prompt:
     Attributes:
         segments: Segment -> text; empty segments are left out when joined.
         separator: Text between segments.
+        order: Segments in the order in which they are shown.
     """
 
     segments: Mapping[Segment, str]
     separator: str = "\n\n"
+    order: tuple[Segment, ...] = tuple(Segment)
 
     def text(self) -> str:
         """Return the prompt as one string."""
-        parts = (self.segments.get(segment, "") for segment in Segment)
+        parts = (self.segments.get(segment, "") for segment in self.order)
         return self.separator.join(part for part in parts if part)
 
     def messages(self) -> list[Message]:
@@ -134,9 +137,10 @@ class PromptTemplate:
             }
             between = template.blocks.get(_SEPARATOR)
             separator = "\n\n" if between is None else "".join(between(values))
+            order = self._order("".join(template.blocks[_ORDER](values)) if _ORDER in template.blocks else "")
         except jinja2.TemplateError as error:
             raise ConfigError(f"prompt template {self.name}: {error}") from error
-        return Prompt(segments, separator)
+        return Prompt(segments, separator, order)
 
     def what_it_reads(self, context: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return the values of `context` that the template reads: equal ones give equal prompts.
@@ -155,6 +159,14 @@ class PromptTemplate:
         values = [*[context.get(name) for name in names], *[info.get(key) for key in keys]]
         return tuple([tuple(value) if isinstance(value, list) else value for value in values])
 
+    def _order(self, names: str) -> tuple[Segment, ...]:
+        """Return all segments: those not named in their usual order, then those named."""
+        try:
+            named = [Segment(name) for name in names.split()]
+        except ValueError as error:
+            raise ConfigError(f"prompt template {self.name}, block {_ORDER!r}: {error}") from None
+        return (*(segment for segment in Segment if segment not in named), *named)
+
     def _compiled(self) -> jinja2.Template:
         template: jinja2.Template | None = self._blocks.get("template")
         if template is None:
@@ -163,7 +175,7 @@ class PromptTemplate:
             )
             template = environment.from_string(self.source)
             known = {segment.value for segment in Segment}
-            unknown = set(template.blocks) - known - {_SEPARATOR}
+            unknown = set(template.blocks) - known - {_SEPARATOR, _ORDER}
             if unknown or "observation" not in template.blocks:
                 raise ConfigError(
                     f"prompt template {self.name} must have a block 'observation' and no blocks but "

@@ -141,3 +141,15 @@ class TestTemplates:
     def test_a_negative_history_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="at least 0, got -1"):
             PromptBuilder(PromptTemplate(PROMPT), history_length=-1)
+
+
+def test_a_template_may_show_segments_last() -> None:
+    source = (
+        "{% block order %}goal{% endblock %}{% block goal %}G{% endblock %}{% block observation %}O{% endblock %}"
+        "{% block format %}F{% endblock %}"
+    )
+    prompt = PromptTemplate(source).render({})
+    assert prompt.text() == "O\n\nF\n\nG"
+    assert prompt.masked(["goal"]).text() == "O\n\nF"
+    with pytest.raises(ConfigError, match=r"'order'.*'gaol'"):
+        PromptTemplate(source.replace("order %}goal", "order %}gaol")).render({})
