@@ -1,9 +1,10 @@
 """From an observation and its info to a prompt made of named segments.
 
 A template is a Jinja file with one block per segment (`instructions`, `goal`, `history`, `observation`,
-`actions`, `format`) and optionally a block `separator`, the text between segments, and a block `order`, the names of
-segments that come last. Segments are rendered one by one and joined, so a prompt can be shown again with some of
-them blanked (`Prompt.masked`), which STAPO (arXiv 2607.04963) needs to see what the goal and the history contribute.
+`actions`, `format`) and optionally a block `separator`, the text between segments, and a block `order`, the
+names of segments that come last. Segments are rendered one by one and joined, so a prompt can be shown again with
+some of them blanked (`Prompt.masked`), which STAPO (arXiv 2607.04963) needs to see what the goal and the history
+contribute.
 
 Two contexts: in `window` every turn is a fresh prompt built from the goal, the last `history_length`
 exchanges and the current observation; in `full` the episode is one growing conversation whose first user
