@@ -23,7 +23,7 @@ import numpy as np
 from agent_gym.core.errors import DataError
 from agent_gym.retrieval.analyzer import Analyzer
 from agent_gym.retrieval.postings import ARRAYS, KIND, MANIFEST, VERSION, Postings, read_postings
-from agent_gym.retrieval.similarity import Array, encoded_length, saturations
+from agent_gym.retrieval.similarity import Array, encoded_length
 
 CHUNK = 20_000
 """Documents that are inverted at once."""
@@ -160,7 +160,7 @@ def _write(documents: Iterable[tuple[str, str]], analyzer: Analyzer, folder: Pat
     _write_ids(folder, ids)
     pair_values = pairs.values()
     np.save(folder / "pair_values.npy", pair_values)
-    _merge(folder, files, list(vocabulary.numbers), saturations(pair_values, tokens, filled))
+    _merge(folder, files, list(vocabulary.numbers), len(pair_values))
     manifest = {
         "kind": KIND,
         "version": VERSION,
@@ -206,7 +206,7 @@ def _write_strings(folder: Path, name: str, starts: str, strings: list[bytes]) -
     )
 
 
-def _merge(folder: Path, files: list[Path], terms: list[str], saturation: Array) -> None:
+def _merge(folder: Path, files: list[Path], terms: list[str], pairs_known: int) -> None:
     """Bring the chunks into the order of sorted terms, and remove them."""
     encoded = [term.encode("utf-8", "replace") for term in terms]
     order = np.array(sorted(range(len(terms)), key=encoded.__getitem__), dtype=np.int64)
@@ -220,10 +220,9 @@ def _merge(folder: Path, files: list[Path], terms: list[str], saturation: Array)
     np.save(folder / "starts.npy", starts)
 
     total = int(starts[-1])
-    pair_type = np.uint16 if len(saturation) <= 1 << 16 else np.uint32
+    pair_type = np.uint16 if pairs_known <= 1 << 16 else np.uint32
     docs = np.lib.format.open_memmap(folder / "docs.npy", "w+", np.uint32, (total,))
     pairs = np.lib.format.open_memmap(folder / "pairs.npy", "w+", pair_type, (total,))
-    top = np.zeros(len(terms), dtype=np.float32)
     place = starts[:-1].copy()
     for file in files:
         chunk = _Chunk.load(file)
@@ -235,6 +234,4 @@ def _merge(folder: Path, files: list[Path], terms: list[str], saturation: Array)
             docs[targets] = chunk.docs
             pairs[targets] = chunk.pairs
             place[numbers] += counts
-            top[numbers] = np.maximum(top[numbers], np.maximum.reduceat(saturation[chunk.pairs], heads))
         file.unlink()
-    np.save(folder / "top_saturations.npy", top)

@@ -11,7 +11,6 @@ even among a hundred million postings, so a query term is scored once per pair, 
     ids.npy, id_starts.npy          the document ids as UTF-8, and where each begins
     id_ranks.npy           per document, the place of its id among the sorted ids: ties are broken by it
     pair_values.npy        per pair, (occurrences, length)
-    top_saturations.npy    per term, the largest saturation (see `similarity`) among its postings
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class Postings:
         id_starts: First byte per id, int64 [N + 1].
         id_ranks: Place of each document's id in byte order, uint32 [N].
         pair_values: Occurrences and encoded length per pair, uint32 [V, 2].
-        top_saturations: Largest saturation per term, float32 [T].
         tokens: Indexed words of all documents, repetitions counted.
         filled: Documents with at least one indexed word.
         analyzer: Name of the analyzer that built it.
@@ -61,7 +59,6 @@ class Postings:
     id_starts: Array
     id_ranks: Array
     pair_values: Array
-    top_saturations: Array
     tokens: int
     filled: int
     analyzer: str
@@ -79,8 +76,8 @@ class Postings:
     def find(self, term: str) -> int:
         """Return the number of a term, -1 when no document has it."""
         wanted = term.encode("utf-8", "replace")
-        number = bisect_left(range(len(self.top_saturations)), wanted, key=self._term)
-        return number if number < len(self.top_saturations) and self._term(number) == wanted else -1
+        number = bisect_left(range(len(self.starts) - 1), wanted, key=self._term)
+        return number if number < len(self.starts) - 1 and self._term(number) == wanted else -1
 
     def _term(self, number: int) -> bytes:
         return self.terms[self.term_starts[number] : self.term_starts[number + 1]].tobytes()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.retrieval import inversion
+from agent_gym.retrieval import inversion, lucene
 from agent_gym.retrieval.lucene import LuceneIndex
 from agent_gym.retrieval.postings import read_postings
 from agent_gym.retrieval.similarity import K1, B, encoded_length
@@ -89,13 +89,22 @@ def naive(documents, query, k):
     st.lists(st.sampled_from(WORDS), max_size=6),
     st.integers(1, 12),
 )
-def test_pruned_search_finds_what_scoring_every_document_finds(texts, query, k):
+def test_search_finds_what_scoring_every_document_finds(texts, query, k):
     documents = [(f"id{(7 * n) % 41:02d}", " ".join(text)) for n, text in enumerate(texts)]
     hits = LuceneIndex.build(documents).search(" ".join(query), k)
     expected = naive(documents, " ".join(query), k)
     assert [hit.score for hit in hits] == pytest.approx([-score for score, _ in expected], rel=1e-6)
     if len({round(float(score), 5) for score, _ in expected}) in (1, len(expected)):
         assert [hit.id.encode() for hit in hits] == [id for _, id in expected]
+
+
+def test_queries_of_many_postings_are_added_up_in_parts(monkeypatch):
+    documents = [(product.asin, product.index_text()) for product in products()[:300]]
+    query = " ".join(text for _, text in documents[:3])
+    expected = LuceneIndex.build(documents).search(query, 50)
+    monkeypatch.setattr(lucene, "_LEAST", 16)
+    monkeypatch.setattr(lucene, "_MOST", 97)
+    assert LuceneIndex.build(documents).search(query, 50) == expected
 
 
 def test_equal_scores_are_ordered_by_id(stored):

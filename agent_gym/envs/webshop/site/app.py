@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import parse_qs
 from uuid import uuid4
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -38,6 +39,8 @@ from agent_gym.envs.webshop.site.visits import MAX_SESSIONS, Goals, Visit, Visit
 
 MAX_BODY: Final = 65_536
 """Bytes of a form."""
+_SEARCHES: Final = 4
+"""Searches at once; each thread has working arrays of its own."""
 _STATIC: Final = {
     "site.css": "text/css; charset=utf-8",
     "site.js": "text/javascript; charset=utf-8",
@@ -92,6 +95,7 @@ class ShopSite:
 
     def __post_init__(self) -> None:
         self.visits = Visits(self.goals, seed=self.config.seed, limit=self.config.max_sessions)
+        self._searches = CapacityLimiter(_SEARCHES)
         self._log = None if self.config.log is None else VisitLog(self.config.log)
         if self.config.session is not None:
             self.visits.get(read_address(self.config.session.encode()).session)  # a bad name is an error at start
@@ -161,7 +165,7 @@ class ShopSite:
             if request.method == "POST" and address.kind is not PageKind.DONE:
                 raise HTTPException(405, "this page takes no form")
             if address.kind is PageKind.RESULTS:  # a search can take a while: the other visitors do not wait
-                await run_in_threadpool(self.shop.hits, address.keywords)
+                await to_thread.run_sync(self.shop.hits, address.keywords, limiter=self._searches)
             page, parts = self._make(address, visit)
         except BadAddressError as error:
             raise HTTPException(404 if isinstance(error, NoPageError) else 400, str(error)) from error
