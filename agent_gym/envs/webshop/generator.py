@@ -20,13 +20,14 @@ from agent_gym.envs.webshop.generator_data import (
     DEPARTMENTS,
     OPENINGS,
     SENTENCES,
+    SHORT_OPENING,
     SYLLABLES,
     Department,
     Kind,
 )
 from agent_gym.envs.webshop.product import Product, read_prices
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Changes when equal specifications give other catalogues."""
 _SCATTER: Final = 387_420_489  # odd and no multiple of five: rows get identifiers in no visible order
 _NUMBERS: Final = 10**9
@@ -214,7 +215,8 @@ class CatalogGenerator:
             most = min(len(product.options), spec.asked_options)
             axes = sorted(rng.sample(range(len(product.options)), rng.randint(min(1, most), most)))
             chosen = {product.options[axis][0]: rng.choice(product.options[axis][1]) for axis in axes}
-            text = rng.choice(OPENINGS).format(
+            opening = SHORT_OPENING if spec.detail is Detail.SHORT else rng.choice(OPENINGS)
+            text = opening.format(
                 attributes=", ".join(asked), noun=kind.noun, query=kind.query, options=_options_clause(chosen)
             )
             records.append(

@@ -288,3 +288,5 @@ OPENINGS: Final = (
     "i'm looking for {query} that are {attributes}{options}",
 )
 """Instructions of generated human goals."""
+SHORT_OPENING: Final = "{attributes} {noun}{options}"
+"""The same in a catalogue of short pages."""
