@@ -144,8 +144,9 @@ def _run(path: Path, config: Any) -> None:
     """Create or open the run folder, train, and print what came of it."""
     from trainers.console import ConsoleReporter
     from trainers.distributed import launched_size, open_world
+    from trainers.reporting import Reporter, SilentReporter
     from trainers.run_folder import RunFolder
-    from trainers.trainer import Reporter, SilentReporter, Trainer
+    from trainers.trainer import Trainer
 
     should_stop = _stop_on_interrupt(alone=launched_size() == 1)
     with open_world() as world:

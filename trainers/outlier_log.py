@@ -32,8 +32,8 @@ from typing import Any
 
 from agent_gym.core.episode import Episode
 from trainers.outliers import Outliers, Pool
+from trainers.run_folder import OUTLIERS
 
-OUTLIERS_FILE = "stapo_outliers.jsonl"
 MAX_PER_ITERATION = 20
 
 
@@ -48,9 +48,9 @@ class OutlierLog:
     """
 
     def __init__(self, folder: Path, first_iteration: int = 0) -> None:
-        self._path = folder / OUTLIERS_FILE
+        self._path = folder / OUTLIERS
         kept = [row for row in read_outliers(folder) if row["iteration"] < first_iteration]
-        partial = folder / f".tmp-{OUTLIERS_FILE}"
+        partial = folder / f".tmp-{OUTLIERS}"
         partial.write_text("".join(_line(row) for row in kept), encoding="utf-8")
         os.replace(partial, self._path)
 
@@ -106,7 +106,7 @@ def outlier_rows(
 
 def read_outliers(folder: str | Path) -> list[dict[str, Any]]:
     """Return the rows of a run folder; empty when it has none. A last line cut off by a kill is left out."""
-    path = Path(folder) / OUTLIERS_FILE
+    path = Path(folder) / OUTLIERS
     if not path.is_file():
         return []
     rows = []

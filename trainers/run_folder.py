@@ -17,6 +17,7 @@ SUMMARY = "summary.json"
 REFERENCE = "reference"
 CHECKPOINTS = "checkpoints"
 EPISODES = "episodes"
+OUTLIERS = "stapo_outliers.jsonl"
 
 
 class RunFolder:

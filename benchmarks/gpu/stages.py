@@ -19,11 +19,12 @@ from trainers.config import resolve_config
 from trainers.lora import LoraSettings, add_lora
 from trainers.packing import PackedRows, TokenRow, pack
 from trainers.policy import Policy
+from trainers.reporting import SilentReporter
 from trainers.run_folder import RunFolder
 from trainers.samplers.base import SamplingSettings
 from trainers.samplers.hf import HFSampler
 from trainers.tracking import read_metrics
-from trainers.trainer import SilentReporter, Trainer
+from trainers.trainer import Trainer
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from typing import Any
 from agent_gym.core.errors import ConfigError
 from benchmarks.sweep.config import SweepConfig
 from trainers.config import TrainConfig
+from trainers.reporting import Reporter
 from trainers.run_folder import CONFIG, RunFolder
-from trainers.trainer import Reporter, Trainer
+from trainers.trainer import Trainer
 
 _SHARED = ("before", "cold_start")  # parts of a summary that all runs of a seed have in common
 

@@ -66,24 +66,29 @@ def make_job(
 def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """Train in this process and return time and tokens by iteration."""
     from trainers.config import resolve_config
+    from trainers.learning import Learner
+    from trainers.reporting import SilentReporter
     from trainers.run_folder import RunFolder
     from trainers.tracking import read_metrics
-    from trainers.trainer import SilentReporter, Trainer
+    from trainers.trainer import Trainer
 
     total: list[float] = []
     update: list[float] = []
 
+    class TimedLearner(Learner):
+        def learn(self, *arguments: Any, **named: Any) -> Any:
+            begin = time.process_time()
+            found = super().learn(*arguments, **named)
+            update.append(time.process_time() - begin)
+            return found
+
     class Timed(Trainer):
+        learner_class = TimedLearner
+
         def _iterate(self, *arguments: Any, **named: Any) -> Any:
             begin = time.process_time()
             found = super()._iterate(*arguments, **named)
             total.append(time.process_time() - begin)
-            return found
-
-        def _learn(self, *arguments: Any, **named: Any) -> Any:
-            begin = time.process_time()
-            found = super()._learn(*arguments, **named)
-            update.append(time.process_time() - begin)
             return found
 
     config = resolve_config(

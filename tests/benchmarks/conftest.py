@@ -17,8 +17,9 @@ SETTINGS = {
 def run_folder(tmp_path_factory):
     """Return the folder of a training run of a few seconds."""
     from trainers.config import resolve_config
+    from trainers.reporting import SilentReporter
     from trainers.run_folder import RunFolder
-    from trainers.trainer import SilentReporter, Trainer
+    from trainers.trainer import Trainer
 
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     Trainer(RunFolder.create(folder, resolve_config(SETTINGS)), SilentReporter()).run()

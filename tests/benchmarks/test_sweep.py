@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,9 +13,9 @@ from benchmarks.sweep.plot import plot
 from benchmarks.sweep.report import collect, markdown, verdict, write
 from benchmarks.sweep.runner import is_finished, run_path, run_sweep
 from trainers.algorithms import ImportanceLevel
+from trainers.reporting import SilentReporter
 from trainers.run_folder import RunFolder
 from trainers.tracking import read_metrics
-from trainers.trainer import SilentReporter
 
 SETTINGS = {
     "iterations": 2,
@@ -134,15 +135,31 @@ def test_collapse_is_told_by_seeds_and_missing_metrics_are_shown_as_missing():
     assert "sapo" not in table
 
 
-def test_the_bundled_sweep_holds_the_seven_algorithms_at_one_setting():
-    sweep = SweepConfig.read(STABILITY)
-    assert list(sweep.algorithms) == ["sampo", "sampo_trajectory", "gigpo", "gspo", "grpo", "sapo", "cispo"]
+STUDIED = [
+    "grpo", "gspo", "gigpo", "cispo", "sapo", "cispo_mask", "sapo_mask",
+    "sampo", "sampo_trajectory", "stapo", "stapo_sampo",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["stability", "stability-alfworld"])
+def test_both_stability_sweeps_hold_the_same_algorithms_at_one_setting(name):
+    sweep = SweepConfig.read(STABILITY.with_name(f"{name}.toml"))
+    assert list(sweep.algorithms) == STUDIED
     assert len(sweep.seeds) == 3
     configs = {name: sweep.run_config(name, 1) for name in sweep.algorithms}
     assert len({(config.optim, config.rollout.groups, config.iterations) for config in configs.values()}) == 1
     assert configs["sampo"].optim.passes > 1
     assert configs["sampo_trajectory"].algorithm.importance_level is ImportanceLevel.TRAJECTORY
+    assert configs["cispo_mask"].algorithm.sequence_mask_delta == 0.223
     assert {config.seed for config in configs.values()} == {1}
+
+
+def test_the_ablations_of_stapo_differ_from_it_in_one_setting_each():
+    sweep = SweepConfig.read(STABILITY.with_name("stapo-ablation.toml"))
+    whole = dataclasses.asdict(sweep.run_config("stapo", 0).algorithm.stapo)
+    for name in set(sweep.algorithms) - {"gigpo", "stapo"}:
+        other = dataclasses.asdict(sweep.run_config(name, 0).algorithm.stapo)
+        assert sum(whole[key] != other[key] for key in whole) == 1, name
 
 
 @pytest.mark.parametrize(

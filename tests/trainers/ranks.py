@@ -31,6 +31,7 @@ from trainers.lora import LoraSettings, Scorer, add_lora, reference_of
 from trainers.masking import PromptSources
 from trainers.mixture import Part
 from trainers.policy import Policy
+from trainers.reporting import SilentReporter
 from trainers.rows import RowTable
 from trainers.run_folder import RunFolder
 from trainers.samplers.base import SamplingSettings
@@ -41,7 +42,7 @@ from trainers.sharding import shard, whole_weights
 from trainers.stapo import SelectiveReport
 from trainers.stapo_settings import Side, StapoSettings
 from trainers.tasks import TaskSampler
-from trainers.trainer import SilentReporter, Trainer
+from trainers.trainer import Trainer
 from trainers.update import MicroStep, StepReport, Updater, turn_entropies
 
 

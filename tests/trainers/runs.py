@@ -12,9 +12,10 @@ from typing import Any
 
 from agent_gym.core.episode import Episode, read_episodes
 from trainers.config import TrainConfig, merge, resolve_config
+from trainers.reporting import SilentReporter
 from trainers.run_folder import RunFolder
 from trainers.tracking import read_metrics
-from trainers.trainer import SilentReporter, Trainer
+from trainers.trainer import Trainer
 
 SMALL: dict[str, Any] = {
     "algorithm": {"name": "sampo", "eps_low": 0.15, "eps_high": 0.2},

@@ -17,11 +17,13 @@ from trainers.advantages import compute_advantages
 from trainers.algorithms import ALGORITHMS
 from trainers.metrics import METRICS
 from trainers.policy import Policy
+from trainers.reporting import SilentReporter
 from trainers.run_folder import RunFolder
 from trainers.samplers.base import SamplingSettings
 from trainers.samplers.hf import HFSampler
+from trainers.start import outside_pool
 from trainers.tracking import TENSORBOARD_FOLDER
-from trainers.trainer import SilentReporter, Trainer, _outside_pool
+from trainers.trainer import Trainer
 
 EVALUATION = ("test/", "pool/")
 ALWAYS = {
@@ -97,7 +99,7 @@ def test_a_pool_is_trained_on_and_never_cloned_on(pool_run: RunFolder) -> None:
     assert {episode.task_id for episode in episodes(pool_run, "pool-*.jsonl")} == pool
     config = pool_run.config()
     tasks = SokobanEnv(split="train", max_moves=5).tasks
-    cloned = set(_outside_pool(tasks, config).ids)
+    cloned = set(outside_pool(tasks, config).ids)
     assert len(cloned) >= config.cloning.episodes
     assert not cloned & pool
 
@@ -171,7 +173,7 @@ def test_a_learning_rate_of_0_keeps_the_weights_the_kl_and_the_gap(tmp_path: Pat
 def test_steps_with_a_broken_gradient_are_counted_and_their_losses_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import trainers.trainer
+    import trainers.learning
 
     honest = compute_advantages
 
@@ -181,7 +183,7 @@ def test_steps_with_a_broken_gradient_are_counted_and_their_losses_left_out(
         return found
 
     folder = new_run(tmp_path / "run", "iterations=1")
-    monkeypatch.setattr(trainers.trainer, "compute_advantages", poisoned)
+    monkeypatch.setattr(trainers.learning, "compute_advantages", poisoned)
     train(folder)
     (row,) = metrics(folder.path)
     assert row["optim/skipped_steps"] == 1

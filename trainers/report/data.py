@@ -14,11 +14,10 @@ from agent_gym.core.errors import DataError
 from trainers.detector import WarningName
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import Interval, by_task, difference, rate
-from trainers.run_folder import CONFIG, EPISODES, REFERENCE, SUMMARY
+from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY
 from trainers.tracking import read_metrics
 from trainers.watch import read_warnings
 
-OUTLIERS_FILE = "stapo_outliers.jsonl"
 _MOST_POINTS = 1500  # iterations in the curves; a longer run is thinned
 _MOST_OUTLIERS = 24
 _MOST_TEXT = 6000  # characters of one text
@@ -323,7 +322,7 @@ def _excess(row: Mapping[str, Any]) -> float:
 
 def _outliers(path: Path) -> list[dict[str, Any]]:
     """Return the steps that STAPO found farthest out, in order of iteration."""
-    file = path / OUTLIERS_FILE
+    file = path / OUTLIERS
     if not file.is_file():
         return []
     rows = []

@@ -1,0 +1,138 @@
+"""The policy that training starts from: loaded or built, cloned from experts, and kept in the run folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from agent_gym.core.driver import EpisodeRequest
+from agent_gym.core.errors import ConfigError
+from agent_gym.core.prompts import PromptBuilder
+from agent_gym.core.seeding import derive_seed
+from agent_gym.core.tasks import TaskSet
+from trainers.cloning import CloningStep, clone
+from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
+from trainers.config import TINY, TrainConfig
+from trainers.distributed import World
+from trainers.lanes import Lanes
+from trainers.mixture import apportion
+from trainers.policy import Policy
+from trainers.reporting import Reporter
+from trainers.run_folder import RunFolder
+from trainers.setup import (
+    load_policy,
+    load_trained,
+    prepare_training,
+    prompt_builder,
+    prompt_encoder,
+    tiny_policy,
+)
+from trainers.tasks import TaskSampler
+
+_TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
+
+
+class Start:
+    """Makes or loads the policy that a run starts from.
+
+    Args:
+        folder: Run folder; the policy is kept there, so that a resumed run starts from the same one.
+        config: Settings of the run.
+        reporter: Who is told of progress.
+        world: The processes of the run; the main one makes the policy, the others load it.
+    """
+
+    def __init__(self, folder: RunFolder, config: TrainConfig, reporter: Reporter, world: World) -> None:
+        self.folder = folder
+        self.config = config
+        self.reporter = reporter
+        self.world = world
+
+    def policy(self, lanes: Lanes) -> Policy:
+        """Return the policy after the cold start, loaded if an earlier part of the run made it."""
+        config = self.config
+        device = self.world.device(config.device)
+        made = self.world.from_main(self.folder.reference.is_dir())
+        if not made and self.world.size == 1:
+            return self._cold_start(lanes, device)
+        if not made:
+            self.world.main_first("cold start", lambda: self._cold_start(lanes, device))
+        return self._prepared(load_trained(self.folder.reference, config.model, device))
+
+    def _cold_start(self, lanes: Lanes, device: str) -> Policy:
+        """Make the policy that training starts from, and keep it."""
+        config = self.config
+        started = time.perf_counter()
+        tiny = config.model.path == TINY
+        experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
+        if tiny:
+            texts = [text for builder, played in experts for text in corpus(played, builder)]
+            grammars = [lane.train.face.env.reply_grammar for lane in lanes.lanes]
+            policy = tiny_policy(texts, config.model, config.seed, device, grammars)
+        else:
+            policy = load_policy(config.model, device)
+        policy = self._prepared(policy)
+        n_experts = sum(len(played) for _, played in experts)
+        report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": n_experts}
+        if config.cloning.episodes:
+            rows = [
+                row
+                for builder, played in experts
+                for row in expert_rows(played, prompt_encoder(policy, builder, config), policy)
+            ]
+            steps = config.cloning.epochs * -(-len(rows) // config.cloning.batch_size)
+            with self.reporter.phase("Cloning", steps) as advance:
+
+                def progress(step: CloningStep) -> None:
+                    advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
+
+                result = clone(
+                    policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning"), progress=progress
+                )
+            report |= {"rows": len(rows), "steps": result.steps, "loss": result.losses[-1]}
+        report["seconds"] = round(time.perf_counter() - started, 2)
+        self.folder.save_reference(policy)
+        self.folder.update_summary({"cold_start": report})
+        return policy
+
+    def _prepared(self, policy: Policy) -> Policy:
+        for note in prepare_training(policy, self.config):
+            self.reporter.say(note)
+        return policy
+
+    def _experts(self, lanes: Lanes, count: int) -> list[tuple[PromptBuilder, list[ExpertEpisode]]]:
+        """Play the oracle in every environment, as often as its weight says, at the first stage."""
+        config = self.config
+        found: list[tuple[PromptBuilder, list[ExpertEpisode]]] = []
+        for lane, share in zip(lanes.lanes, apportion(count, [lane.weight for lane in lanes.lanes]), strict=True):
+            builder = prompt_builder(lane.train.face, lane.settings)
+            if not share:
+                found.append((builder, []))
+                continue
+            ids = TaskSampler(outside_pool(lane.train.face.env.tasks, config), config.seed).draw(share)
+            requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
+            of = f" of {lane.name}" if lane.name else ""
+            with self.reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
+                played = play_expert(
+                    lane.train.face,
+                    lane.train.runner,
+                    requests,
+                    config.cloning.min_score,
+                    config.cloning.noise,
+                    lambda *_, advance=advance: advance(),
+                )
+            found.append((builder, played))
+        return found
+
+
+def outside_pool(tasks: TaskSet, config: TrainConfig) -> TaskSet:
+    """Return the tasks that cloning may play: all but the pool, so that the pool is new to the policy."""
+    size = config.env.pool_size
+    if size is None:
+        return tasks
+    if len(tasks.ids) <= size:
+        raise ConfigError(
+            f"env.pool_size={size} takes all {len(tasks.ids)} tasks of split {tasks.split!r}, so that none is left "
+            "to clone on; lower it"
+        )
+    return tasks.subset(tasks.ids[size : size + max(config.cloning.episodes, _TOKENIZER_EPISODES)])
