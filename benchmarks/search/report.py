@@ -68,6 +68,6 @@ def search_table(figures: Mapping[str, Any]) -> Table:
     table.add_row("query, CPU ms: 95th percentile", f"{figures['p95_ms']:.2f}")
     table.add_row("query, CPU ms: mean", f"{figures['mean_ms']:.2f}")
     table.add_row("postings per query and product", f"{figures['postings_per_document']:.2f}")
-    table.add_row("worker memory MB: private", f"{figures['private_bytes'] / 1e6:,.0f}")
-    table.add_row("worker memory MB: with the shared index", f"{figures['rss_bytes'] / 1e6:,.0f}")
+    table.add_row("worker memory MB: its own", f"{figures['own_bytes'] / 1e6:,.0f}")
+    table.add_row("worker memory MB: with the mapped index", f"{figures['rss_bytes'] / 1e6:,.0f}")
     return table
