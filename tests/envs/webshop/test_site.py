@@ -312,6 +312,7 @@ def fuzz(client: TestClient, count: int, seed: int) -> set[int]:
             path = path[:at] + chr(rng.choice([0x25, 0x26, 0x2F, 0x5C, 0x7E, 0xE9, 0x4F60])) + path[at + 1 :]
         scheme = rng.random()
         body = {"search_query": rng.choice([*AWKWARD, "a" * 5000, "\x00", "<r>", "<q> shirts", " ", "  x"])}
+        path = path.partition("#")[0]  # what follows never leaves the client
         url = "http://shop.test" + quote(path, safe="/%?#[]{}\"':;*\\<>&=+,@!$()~")
         if scheme < 0.6:
             answer = client.get(url, follow_redirects=False)
