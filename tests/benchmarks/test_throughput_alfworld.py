@@ -70,7 +70,7 @@ def test_without_the_original_the_table_says_how_to_install_it(tmp_path):
 
 def test_data_that_is_missing_or_not_read_is_refused(tmp_path):
     for arguments, message in (
-        (("--env", "sokoban", "--data", str(tmp_path)), "names the games of the alfworld suite"),
+        (("--env", "sokoban", "--data", str(tmp_path)), "the suite 'sokoban' reads none"),
         (("--env", "alfworld", "--data", str(tmp_path / "none")), "no data at"),
     ):
         done = _bench(*arguments)
