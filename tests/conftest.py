@@ -6,6 +6,11 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# A deadline measures how busy the machine is, not what is tested.
+settings.register_profile("agent-gym", deadline=None)
+settings.load_profile("agent-gym")
 
 # One thread per process: small models are faster with it, and results do not depend on the core count.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
