@@ -446,8 +446,6 @@ _LEAST: dict[str, dict[str, int]] = {
 }
 """Section -> setting -> least value allowed."""
 
-_ENTRIES: dict[Any, Any] = {"mix": EnvPart("agent_gym/any-v0"), "stages": DifficultyStage()}
-
 _ADAPTER = TypeAdapter(TrainConfig)
 
 
@@ -499,11 +497,19 @@ def _fields_at(path: Iterable[Any]) -> list[str]:
     """Return the settings that the section at a path has, groups that are None by default included."""
     kind: Any = TrainConfig
     for part in path:
-        hint = get_type_hints(kind).get(str(part))
-        kind = next((choice for choice in (hint, *get_args(hint)) if dataclasses.is_dataclass(choice)), None)
+        if isinstance(part, int):  # a place in a list, whose hint has led to the class of its entries
+            continue
+        kind = _section(get_type_hints(kind).get(str(part)))
         if kind is None:
             return []
     return [item.name for item in dataclasses.fields(kind)]
+
+
+def _section(hint: Any) -> Any:
+    """Return the settings class that a type hint names, alone, or None, or in a list; None when there is none."""
+    if dataclasses.is_dataclass(hint):
+        return hint
+    return next((found for found in map(_section, get_args(hint)) if found is not None), None)
 
 
 def parse_override(text: str) -> tuple[list[str], Any]:

@@ -238,6 +238,7 @@ def test_a_second_interrupt_exits_at_once_and_leaves_the_last_checkpoint_whole(
     folder = new_run(tmp_path / "run", "iterations=6", "rollout.groups=4000", "rollout.max_parallel=1")
     process = process_of("--resume", str(folder.path))
     wait_for(lambda: (folder.path / "metrics.jsonl").is_file(), process)
+    time.sleep(3)  # the file is made just before the iteration
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert process.poll() is None
@@ -245,7 +246,7 @@ def test_a_second_interrupt_exits_at_once_and_leaves_the_last_checkpoint_whole(
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=30)
     assert time.monotonic() - asked < 60
-    assert process.returncode == 130
+    assert process.returncode == 130, output
     assert "press Ctrl-C again" in output
     assert "Traceback" not in output
 
