@@ -50,7 +50,7 @@ def test_both_sides_train_on_equal_batches():
     figures = measure_trainer(None, groups=2, group_size=2, reply_tokens=4, iterations=1)
     ours, theirs = figures["ours"], figures["trl"]
     assert 0 < ours["reply_tokens"] <= 16
-    assert ours["peak_mib"] > 0
+    assert ours["peak_mib"] >= 0  # growth above what the start has already used
     if importlib.util.find_spec("trl") is None:
         assert theirs is None and "TRL is not installed" in figures["upstream_missing"]
         pytest.skip(figures["upstream_missing"])
