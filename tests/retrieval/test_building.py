@@ -172,7 +172,7 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
         build_index(tmp_path / "corpus.jsonl", tmp_path / "index")
 
 
-@given(st.text(), st.text(st.characters(exclude_characters="\n")), st.text())
+@given(st.text(), st.text(st.characters(codec="utf-8", exclude_characters="\n")), st.text())
 @settings(max_examples=60, deadline=None)
 def test_rows_survive_both_forms(id: str, title: str, text: str) -> None:
     passage = Passage(id, title, text)
