@@ -77,10 +77,11 @@ def webshop(
     Every visitor of the address gets a session of their own with an instruction; /NAME_fixed_N is a session with
     goal N of the canonical order. Everything is served from here, so it works offline.
     """
+    from agent_gym.core.choices import choice
     from agent_gym.core.errors import ConfigError
     from agent_gym.envs.webshop.browser.tools import require_site
     from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
-    from agent_gym.envs.webshop.options import choice, shop_spec
+    from agent_gym.envs.webshop.options import shop_spec
     from agent_gym.envs.webshop.world import ShopWorld
 
     require_site()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
+from agent_gym.core.choices import choice
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.envs.alfworld.goals import TaskType
 from agent_gym.envs.alfworld.household_data import Room
-
-_Kind = TypeVar("_Kind", bound=StrEnum)
 
 
 class Backend(StrEnum):
@@ -48,24 +47,6 @@ DIFFICULTIES: Final[Mapping[str, Difficulty]] = {
     "real": Difficulty(22, 40, 50),
     "large": Difficulty(220, 400, 100),
 }
-
-
-def choice(name: str, kind: type[_Kind], value: Any) -> _Kind:
-    """Return the member of an enumeration that a user named.
-
-    Args:
-        name: The argument's name, for the message.
-        kind: The enumeration.
-        value: What the user gave.
-
-    Raises:
-        ConfigError: There is no such member; the message lists all.
-    """
-    try:
-        return kind(value)
-    except ValueError:
-        known = [member.value for member in kind]
-        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None
 
 
 def difficulty(name: Any) -> Difficulty:

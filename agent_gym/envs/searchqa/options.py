@@ -4,32 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from agent_gym.core.choices import choice
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.envs.searchqa.composer import MOST_HOPS, QuestionType
 from agent_gym.envs.searchqa.generator import QuestionSpec, WorldSpec
 from agent_gym.envs.searchqa.texts import Style
 from agent_gym.retrieval.base import Retriever
 
-_Kind = TypeVar("_Kind", bound=StrEnum)
-
 _TERSE_ENTITIES = 60
-
-
-def choice(name: str, kind: type[_Kind], value: Any) -> _Kind:
-    """Return the member of an enumeration that a user named.
-
-    Raises:
-        ConfigError: There is no such member; the message lists all.
-    """
-    try:
-        return kind(value)
-    except ValueError:
-        known = [member.value for member in kind]
-        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None
 
 
 def at_least(name: str, value: Any, least: int) -> int:

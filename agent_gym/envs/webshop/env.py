@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Final
 
 from gymnasium.error import ResetNeeded
 
+from agent_gym.core.choices import choice
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.webshop.actions import SEARCH_TEMPLATE
 from agent_gym.envs.webshop.goals import Goal
 from agent_gym.envs.webshop.kinds import Compat, GoalKind, Observation, RewardKind, RewardScale
-from agent_gym.envs.webshop.options import choice, flag, shop_spec
+from agent_gym.envs.webshop.options import flag, shop_spec
 from agent_gym.envs.webshop.oracle import Purchase, next_action, plan
 from agent_gym.envs.webshop.pages import Page
 from agent_gym.envs.webshop.shop import Session

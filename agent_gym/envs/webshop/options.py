@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from agent_gym.core.choices import choice
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.envs.webshop.generator import Detail, ShopSpec
-
-_Kind = TypeVar("_Kind", bound=StrEnum)
 
 DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
     "tiny": ShopSpec(
@@ -29,19 +27,6 @@ DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
     "hard": ShopSpec(distractors=9, attributes=7, asked_attributes=5, asked_options=3, values=10),
 }
 """Name -> generated catalogue."""
-
-
-def choice(name: str, kind: type[_Kind], value: Any) -> _Kind:
-    """Return the member of an enumeration that a user named.
-
-    Raises:
-        ConfigError: There is no such member; the message lists all.
-    """
-    try:
-        return kind(value)
-    except ValueError:
-        known = [member.value for member in kind]
-        raise ConfigError(f"{name} must be one of {known}, got {value!r}.{suggest(str(value), known)}") from None
 
 
 def flag(name: str, value: Any) -> bool:
