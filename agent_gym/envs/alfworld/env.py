@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 
+from agent_gym.core.choices import choice
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError, DataError
 from agent_gym.core.tasks import Task, TaskSet
@@ -125,9 +126,9 @@ class ALFWorldEnv(TextEnv):
         anchor: str = "state",
     ) -> None:
         self.text_format = TextFormat.parse(text)
-        self.backend = given.choice("backend", Backend, backend)
-        self.goals = given.choice("goals", Goals, goals)
-        self.feedback = given.choice("feedback", FeedbackStyle, feedback)
+        self.backend = choice("backend", Backend, backend)
+        self.goals = choice("goals", Goals, goals)
+        self.feedback = choice("feedback", FeedbackStyle, feedback)
         if not isinstance(domain_randomization, bool):
             raise ConfigError(f"domain_randomization must be true or false, got {domain_randomization!r}")
         self.domain_randomization = domain_randomization

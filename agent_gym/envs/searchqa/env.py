@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from agent_gym.core.choices import choice
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.info import InvalidActionPolicy, StopReason
@@ -146,9 +147,9 @@ class SearchQAEnv(TextEnv):
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
-        self.scoring = given.choice("scoring", Scoring, scoring)
-        self.reward_kind = given.choice("reward", RewardKind, reward)
-        self.passage_style = given.choice("passage_style", PassageStyle, passage_style)
+        self.scoring = choice("scoring", Scoring, scoring)
+        self.reward_kind = choice("reward", RewardKind, reward)
+        self.passage_style = choice("passage_style", PassageStyle, passage_style)
         self.top_k = given.at_least("top_k", top_k, 1)
         self.observation_limit = given.at_least("observation_limit", observation_limit, LEAST_LIMIT)
         knobs = {
