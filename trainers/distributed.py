@@ -7,7 +7,8 @@ What is decided from a file, a clock or a signal is decided by one rank and told
 
 A rank never waits inside a rollout: collectives stand between the phases of an iteration only, so an episode that
 ends early or a prompt that does not fit keeps nobody waiting. A rank that fails says so in the store that the
-launcher keeps; the others end with its message.
+launcher keeps, and stays until the others have read it, because launchers end all when one ends; the others end
+with its message.
 
 Left out: pipeline, tensor and context parallelism, and restarts without a checkpoint.
 """
@@ -32,6 +33,8 @@ TIMEOUT = timedelta(hours=1)
 """Longest wait of one rank for another between two phases: a phase may take that much longer on a slow rank."""
 _POLL_SECONDS = 0.5
 _FAILURE = "failure"
+_READ = "read"
+_READ_SECONDS = 10.0
 _SHOWN = 2_000
 
 
@@ -173,18 +176,26 @@ def open_world() -> Iterator[World]:
         done.set()
         told = _failure(notices, rank)
         if told is not None:
+            notices.set(f"{_READ}/{rank}", "1")
             raise RankError(told) from error
-        _tell(notices, rank, error)
+        _tell(notices, rank, size, error)
         raise
     done.set()
     watcher.join()
     dist.destroy_process_group()
 
 
-def _tell(store: Any, rank: int, error: BaseException) -> None:
-    """Leave word of a failure; of several the first stays."""
+def _tell(store: Any, rank: int, size: int, error: BaseException) -> None:
+    """Leave word of a failure, of several the first stays, and wait a little for the others to read it."""
     text = f"rank {rank} failed: {type(error).__name__}: {error}"[:_SHOWN]
-    store.compare_set(_FAILURE, "", f"{rank}|{text}")
+    readers = [f"{_READ}/{other}" for other in range(size) if other != rank]
+    deadline = time.monotonic() + _READ_SECONDS
+    try:
+        store.compare_set(_FAILURE, "", f"{rank}|{text}")
+        while not store.check(readers) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS / 5)
+    except Exception:  # whoever kept the store is gone: nobody is left to tell
+        return
 
 
 def _failure(store: Any, rank: int) -> str | None:
@@ -202,8 +213,9 @@ def _watch(store: Any, rank: int, done: threading.Event) -> None:
     """End this process when another one has failed: it may be waiting for an answer that never comes."""
     while not done.wait(_POLL_SECONDS):
         text = _failure(store, rank)
-        if text is not None and not done.wait(2 * _POLL_SECONDS):
+        if text is not None:
             os.write(2, f"error: {text}\n".encode())
+            store.set(f"{_READ}/{rank}", "1")
             os._exit(EXIT_FAILED)
 
 
