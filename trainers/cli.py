@@ -53,7 +53,7 @@ def train(
         _list()
         return
     from agent_gym.core.errors import ConfigError
-    from trainers.config import merge, read_preset, read_settings, resolve_config, to_values
+    from trainers.config_reading import merge, read_preset, read_settings, resolve_config, to_values
 
     flags = {
         "algorithm": algorithm,
@@ -122,7 +122,7 @@ def _list() -> None:
     from rich.console import Console
 
     from trainers.algorithms import ALGORITHMS
-    from trainers.config import PRESETS, preset_names
+    from trainers.config_reading import PRESETS, preset_names
 
     console = Console(highlight=False)
     console.print("[bold]presets[/bold]")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError, DataError
-from trainers.config import TrainConfig, read_settings, resolve_config, to_values
+from trainers.config import TrainConfig
+from trainers.config_reading import read_settings, resolve_config, to_values
 
 CONFIG = "config.json"
 SUMMARY = "summary.json"

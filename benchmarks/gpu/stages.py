@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from trainers.config import resolve_config
+from trainers.config_reading import resolve_config
 from trainers.lora import LoraSettings, add_lora
 from trainers.packing import PackedRows, TokenRow, pack
 from trainers.policy import Policy

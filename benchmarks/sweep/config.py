@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError, suggest
-from trainers.config import TrainConfig, read_settings, resolve_config
+from trainers.config import TrainConfig
+from trainers.config_reading import read_settings, resolve_config
 
 STABILITY = Path(__file__).parent / "stability.toml"
 _FIELDS = ("name", "seeds", "algorithms", "settings")

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.sweep.config import SweepConfig
 from benchmarks.sweep.runner import is_finished, run_path
-from trainers.config import to_values
+from trainers.config_reading import to_values
 from trainers.run_evaluation import POOL, TEST
 from trainers.run_folder import RunFolder
 from trainers.tracking import read_metrics

@@ -65,7 +65,7 @@ def make_job(
 
 def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """Train in this process and return time and tokens by iteration."""
-    from trainers.config import resolve_config
+    from trainers.config_reading import resolve_config
     from trainers.learning import Learner
     from trainers.reporting import SilentReporter
     from trainers.run_folder import RunFolder

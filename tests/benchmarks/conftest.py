@@ -16,7 +16,7 @@ SETTINGS = {
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory):
     """Return the folder of a training run of a few seconds."""
-    from trainers.config import resolve_config
+    from trainers.config_reading import resolve_config
     from trainers.reporting import SilentReporter
     from trainers.run_folder import RunFolder
     from trainers.trainer import Trainer

@@ -13,7 +13,7 @@ from agent_gym.cli.main import main
 from tests.cli.command import ROOT, agent_gym, assert_one_line_error, environment
 from tests.trainers.runs import SMALL
 from trainers.algorithms import ALGORITHMS
-from trainers.config import preset_names, resolve_config
+from trainers.config_reading import preset_names, resolve_config
 
 WITHOUT_TORCH = """
 import sys

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.episode import Episode, read_episodes
-from trainers.config import TrainConfig, merge, resolve_config
+from trainers.config import TrainConfig
+from trainers.config_reading import merge, resolve_config
 from trainers.reporting import SilentReporter
 from trainers.run_folder import RunFolder
 from trainers.tracking import read_metrics

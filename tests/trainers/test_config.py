@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.prompts import ContextMode
 from trainers.algorithms import ALGORITHMS, ImportanceLevel
-from trainers.config import (
-    TrainConfig,
+from trainers.config import TrainConfig
+from trainers.config_reading import (
     merge,
     parse_override,
     preset_names,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_gym.core.errors import ConfigError
 from tests.trainers.runs import metrics, new_run, small_config, summary, train
 from trainers.checkpoint import CheckpointStore
-from trainers.config import resolve_config
+from trainers.config_reading import resolve_config
 from trainers.detector import ADVICE, COLLAPSES, RULES, WarningName, check_names, detect, timeline
 from trainers.metrics import METRICS
 from trainers.policy import Policy

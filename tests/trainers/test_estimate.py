@@ -13,7 +13,8 @@ from agent_gym.cli.main import build_app
 from agent_gym.core.errors import DataError
 from tests.trainers.runs import small_config
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.config import TrainConfig, read_preset, resolve_config
+from trainers.config import TrainConfig
+from trainers.config_reading import read_preset, resolve_config
 from trainers.estimate import (
     DEVICES,
     GIB,

@@ -10,7 +10,7 @@ import pytest
 
 from agent_gym.core.episode import read_episodes
 from tests.trainers.runs import SMALL, episode_texts, metrics, summary, train
-from trainers.config import resolve_config
+from trainers.config_reading import resolve_config
 from trainers.metrics import ENV_METRICS, EVALUATION_METRICS
 from trainers.run_folder import RunFolder
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError
-from trainers.config import DifficultyStage, EnvSettings, resolve_config, to_values
+from trainers.config import DifficultyStage, EnvSettings
+from trainers.config_reading import resolve_config, to_values
 from trainers.mixture import Course, apportion, at_stage, deal, parts
 
 weight_lists = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(

@@ -16,7 +16,7 @@ import pytest
 from agent_gym.core.errors import DataError
 from tests.trainers.runs import SMALL, episode_texts, metrics, new_run, summary, train
 from trainers.checkpoint import CheckpointStore, CheckpointWarning
-from trainers.config import merge
+from trainers.config_reading import merge
 from trainers.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
