@@ -15,8 +15,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from agent_gym.core.checks import check_choice, check_number, check_whole
 from agent_gym.core.errors import ConfigError, suggest
-from trainers.checks import check_choice, check_number, check_whole
 from trainers.stapo_settings import StapoSettings
 
 

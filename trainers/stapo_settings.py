@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from agent_gym.core.checks import check_choice, check_flag, check_number, check_whole
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.prompts import Segment
-from trainers.checks import check_choice, check_flag, check_number, check_whole
 
 
 class EntropyKind(StrEnum):

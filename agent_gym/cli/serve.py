@@ -77,7 +77,7 @@ def webshop(
     Every visitor of the address gets a session of their own with an instruction; /NAME_fixed_N is a session with
     goal N of the canonical order. Everything is served from here, so it works offline.
     """
-    from agent_gym.core.choices import choice
+    from agent_gym.core.checks import check_choice
     from agent_gym.core.errors import ConfigError
     from agent_gym.envs.webshop.browser.tools import require_site
     from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
@@ -92,8 +92,8 @@ def webshop(
     if images not in ("local", "remote"):
         raise ConfigError(f"--images is local or remote, got {images!r}")
     world = ShopWorld.find(catalog, shop_spec("standard", {}), None)
-    kind = choice("goals", GoalKind, goals)
-    rules = {"reward": choice("reward", RewardKind, reward), "show_attributes": attributes}
+    kind = check_choice("goals", GoalKind, goals)
+    rules = {"reward": check_choice("reward", RewardKind, reward), "show_attributes": attributes}
     config = SiteConfig(session, images == "remote", log, sessions, seed)
     site = make_site(world, kind, rules, config)
     products = f"{len(site.shop.catalog):,} products, {len(site.goals):,} goals"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 
-from agent_gym.core.choices import choice
+from agent_gym.core.checks import check_choice
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError, DataError
 from agent_gym.core.tasks import Task, TaskSet
@@ -126,9 +126,9 @@ class ALFWorldEnv(TextEnv):
         anchor: str = "state",
     ) -> None:
         self.text_format = TextFormat.parse(text)
-        self.backend = choice("backend", Backend, backend)
-        self.goals = choice("goals", Goals, goals)
-        self.feedback = choice("feedback", FeedbackStyle, feedback)
+        self.backend = check_choice("backend", Backend, backend)
+        self.goals = check_choice("goals", Goals, goals)
+        self.feedback = check_choice("feedback", FeedbackStyle, feedback)
         if not isinstance(domain_randomization, bool):
             raise ConfigError(f"domain_randomization must be true or false, got {domain_randomization!r}")
         self.domain_randomization = domain_randomization

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from agent_gym.core.choices import choice
+from agent_gym.core.checks import check_choice
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.envs.alfworld.goals import TaskType
 from agent_gym.envs.alfworld.household_data import Room
@@ -76,7 +76,7 @@ def task_types(given: Any) -> tuple[TaskType, ...]:
 
 def rooms(given: Any) -> tuple[Room, ...]:
     """Return kinds of rooms by name, in a fixed order, each once; see `task_types`."""
-    asked = {choice("rooms", Room, value) for value in _several("rooms", given)}
+    asked = {check_choice("rooms", Room, value) for value in _several("rooms", given)}
     return tuple(room for room in Room if room in asked)
 
 
@@ -91,7 +91,7 @@ def _task_type(value: Any) -> TaskType:
         if 1 <= number <= len(TaskType):
             return list(TaskType)[number - 1]
         raise ConfigError(f"task type ids are 1 to {len(TaskType)}, got {number}")
-    return choice("task_types", TaskType, value)
+    return check_choice("task_types", TaskType, value)
 
 
 def _several(name: str, given: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from agent_gym.core.choices import choice
+from agent_gym.core.checks import check_choice, check_whole
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.info import InvalidActionPolicy, StopReason
@@ -147,11 +147,11 @@ class SearchQAEnv(TextEnv):
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
-        self.scoring = choice("scoring", Scoring, scoring)
-        self.reward_kind = choice("reward", RewardKind, reward)
-        self.passage_style = choice("passage_style", PassageStyle, passage_style)
-        self.top_k = given.at_least("top_k", top_k, 1)
-        self.observation_limit = given.at_least("observation_limit", observation_limit, LEAST_LIMIT)
+        self.scoring = check_choice("scoring", Scoring, scoring)
+        self.reward_kind = check_choice("reward", RewardKind, reward)
+        self.passage_style = check_choice("passage_style", PassageStyle, passage_style)
+        self.top_k = check_whole("top_k", top_k, 1)
+        self.observation_limit = check_whole("observation_limit", observation_limit, LEAST_LIMIT)
         knobs = {
             "entities": entities,
             "aliases": aliases,
@@ -169,7 +169,7 @@ class SearchQAEnv(TextEnv):
             spec = given.question_spec(hops, types)
             world = given.world_spec(style, {key: value for key, value in knobs.items() if value is not None})
             split = split or "train"
-            count = _WORLDS if worlds is None else given.at_least("worlds", worlds, 1)
+            count = _WORLDS if worlds is None else check_whole("worlds", worlds, 1)
             chosen = GeneratedQuestions(spec, world, split, count if split == "train" else min(count, OTHER_WORLDS))
         elif chosen is None:
             extra = [key for key, value in shape.items() if value is not None]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.choices import choice
+from agent_gym.core.checks import check_choice, check_whole
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.envs.searchqa.composer import MOST_HOPS, QuestionType
 from agent_gym.envs.searchqa.generator import QuestionSpec, WorldSpec
@@ -15,17 +15,6 @@ from agent_gym.envs.searchqa.texts import Style
 from agent_gym.retrieval.base import Retriever
 
 _TERSE_ENTITIES = 60
-
-
-def at_least(name: str, value: Any, least: int) -> int:
-    """Return a whole number of at least `least`.
-
-    Raises:
-        ConfigError: The value is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return value
 
 
 def question_spec(hops: Any, types: Any) -> QuestionSpec:
@@ -38,7 +27,7 @@ def question_spec(hops: Any, types: Any) -> QuestionSpec:
     Raises:
         ConfigError: One is out of range.
     """
-    kinds = tuple(dict.fromkeys(choice("types", QuestionType, kind) for kind in _several("types", types)))
+    kinds = tuple(dict.fromkeys(check_choice("types", QuestionType, kind) for kind in _several("types", types)))
     if hops is None:
         from agent_gym.envs.searchqa.composer import HOPS
 
@@ -48,12 +37,12 @@ def question_spec(hops: Any, types: Any) -> QuestionSpec:
     pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2:
         raise ConfigError(f"hops is a number or (fewest, most), got {hops!r}")
-    return QuestionSpec((at_least("hops", pair[0], 1), at_least("hops", pair[1], 1)), kinds)
+    return QuestionSpec((check_whole("hops", pair[0], 1), check_whole("hops", pair[1], 1)), kinds)
 
 
 def world_spec(style: Any, knobs: Mapping[str, Any]) -> WorldSpec:
     """Return the size and difficulty of generated worlds; terse ones are small and plain unless asked otherwise."""
-    worded = choice("style", Style, Style.PROSE if style is None else style)
+    worded = check_choice("style", Style, Style.PROSE if style is None else style)
     usual: dict[str, Any] = {}
     if worded is Style.TERSE:
         usual = {"entities": _TERSE_ENTITIES, "aliases": 0.0, "near_names": 0.0}
@@ -105,7 +94,7 @@ def _server(address: str, settings: Mapping[str, Any]) -> Retriever:
             raise ConfigError(f"retriever_options has no {name!r}; known: {known}.{suggest(name, known)}")
     values = dict(settings)
     if "dialect" in values:
-        values["dialect"] = choice("dialect", Dialect, values["dialect"])
+        values["dialect"] = check_choice("dialect", Dialect, values["dialect"])
     return RemoteRetriever(address, RemoteConfig(**values))
 
 

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Final
 
 from gymnasium.error import ResetNeeded
 
-from agent_gym.core.choices import choice
+from agent_gym.core.checks import check_choice, check_flag
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.webshop.actions import SEARCH_TEMPLATE
 from agent_gym.envs.webshop.goals import Goal
 from agent_gym.envs.webshop.kinds import Compat, GoalKind, Observation, RewardKind, RewardScale
-from agent_gym.envs.webshop.options import flag, shop_spec
+from agent_gym.envs.webshop.options import shop_spec
 from agent_gym.envs.webshop.oracle import Purchase, next_action, plan
 from agent_gym.envs.webshop.pages import Page
 from agent_gym.envs.webshop.shop import Session
@@ -161,19 +161,19 @@ class WebShopEnv(TextEnv):
             "kinds": kinds,
             "detail": detail,
         }
-        self.observation = choice("observation", Observation, observation)
-        self.reward_scale = choice("reward_scale", RewardScale, reward_scale)
+        self.observation = check_choice("observation", Observation, observation)
+        self.reward_scale = check_choice("reward_scale", RewardScale, reward_scale)
         self._rules: Mapping[str, Any] = {
-            "compat": choice("compat", Compat, compat),
-            "reward": choice("reward", RewardKind, reward),
+            "compat": check_choice("compat", Compat, compat),
+            "reward": check_choice("reward", RewardKind, reward),
             "nouns": str(nouns),
-            "show_attributes": flag("show_attributes", show_attributes),
-            "magic": flag("magic_queries", magic_queries),
+            "show_attributes": check_flag("show_attributes", show_attributes),
+            "magic": check_flag("magic_queries", magic_queries),
         }
         self.world = _world(catalog, prices, difficulty, {k: v for k, v in knobs.items() if v is not None})
         chosen = resolve_tasks(type(self), tasks, split, {"goals": goals})
         if chosen is None:
-            kind = choice("goals", GoalKind, GoalKind.HUMAN if goals is None else goals)
+            kind = check_choice("goals", GoalKind, GoalKind.HUMAN if goals is None else goals)
             chosen = GoalTasks(self.world, kind, "train" if split is None else split)
         super().__init__(
             chosen,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from agent_gym.core.choices import choice
+from agent_gym.core.checks import check_choice
 from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.envs.webshop.generator import Detail, ShopSpec
 
@@ -29,17 +29,6 @@ DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
 """Name -> generated catalogue."""
 
 
-def flag(name: str, value: Any) -> bool:
-    """Return a truth value that a user gave.
-
-    Raises:
-        ConfigError: It is none.
-    """
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name} must be true or false, got {value!r}")
-    return value
-
-
 def shop_spec(difficulty: Any, knobs: Mapping[str, Any]) -> ShopSpec:
     """Return the generated catalogue of a named difficulty, with some of its numbers replaced.
 
@@ -53,5 +42,5 @@ def shop_spec(difficulty: Any, knobs: Mapping[str, Any]) -> ShopSpec:
         )
     values = dict(knobs)
     if "detail" in values:
-        values["detail"] = choice("detail", Detail, values["detail"])
+        values["detail"] = check_choice("detail", Detail, values["detail"])
     return replace(DIFFICULTIES[difficulty], **values)

@@ -98,7 +98,7 @@ class TestSelection:
             ({"hidden": "much"}, "hidden must be a share from 0 to 1, got 'much'"),
             ({"openable": float("nan")}, "openable must be a share"),
             ({"text": "0.5"}, r"text must be one of \['0.3', '0.4'\], got '0.5'"),
-            ({"backend": "jericho"}, r"backend must be one of \['native', 'textworld'\]"),
+            ({"backend": "jericho"}, r"backend must be one of native, textworld"),
             ({"goals": "humans"}, "Did you mean 'human'"),
             ({"goals": "human"}, "needs the real data"),
             ({"feedback": "explained"}, "Did you mean 'explain'"),

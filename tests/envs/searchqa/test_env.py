@@ -227,7 +227,7 @@ class TestOptions:
             SearchQAEnv(questions="x.jsonl", retriever=corpus, hops=2)
         with pytest.raises(ConfigError, match="weights"):
             SearchQAEnv(weights={"nq": 1})
-        with pytest.raises(ConfigError, match=r"scoring must be one of .*'squad'.*got 'suqad'.*Did you mean"):
+        with pytest.raises(ConfigError, match=r"scoring must be one of squad.*got 'suqad'.*Did you mean"):
             SearchQAEnv(scoring="suqad")
         with pytest.raises(ConfigError, match="observation_limit"):
             SearchQAEnv(observation_limit=10)

@@ -1,4 +1,4 @@
-"""Checks of settings: each names the setting, what is allowed and what it was given."""
+"""Checks of settings and arguments: each names the setting, what is allowed and what it was given."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def check_choice(name: str, kind: type[Choice], value: object) -> Choice:
-    """Return the member of an enum that a setting names.
+    """Return the member of an enumeration that a user named.
+
+    Args:
+        name: The setting's name, for the message.
+        kind: The enumeration.
+        value: What the user gave.
 
     Raises:
-        ConfigError: It names none.
+        ConfigError: There is no such member; the message lists all.
     """
     known = [str(member) for member in kind]
     if not isinstance(value, str) or value not in known:
@@ -50,21 +55,23 @@ def check_number(
     )
 
 
-def check_whole(name: str, value: object, least: int) -> None:
-    """Check a whole number.
+def check_whole(name: str, value: object, least: int) -> int:
+    """Return a whole number that a user gave.
 
     Raises:
         ConfigError: It is none, or it is below `least`.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return value
 
 
-def check_flag(name: str, value: object) -> None:
-    """Check a switch.
+def check_flag(name: str, value: object) -> bool:
+    """Return a switch that a user set.
 
     Raises:
         ConfigError: It is neither True nor False.
     """
     if not isinstance(value, bool):
         raise ConfigError(f"{name} must be true or false, got {value!r}.")
+    return value
