@@ -18,6 +18,8 @@ _PANELS = (
     ("valid_format", "replies of valid format", False),
 )
 _LEAST = 1e-6  # log axes show nothing below
+_COLOURS = 10
+_DASHES = ("-", "--", ":")
 
 
 def plot(report: Mapping[str, Any], path: Path) -> None:
@@ -37,7 +39,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     for axis, (name, title, log) in zip(axes.flat, _PANELS, strict=True):
         for number, (algorithm, runs) in enumerate(report["algorithms"].items()):
             if runs:
-                _draw(axis, f"C{number}", algorithm, _curves(runs, name), log)
+                _draw(axis, number, algorithm, _curves(runs, name), log)
         axis.set_title(title, fontsize=10)
         axis.grid(alpha=0.25)
         if log:
@@ -53,13 +55,14 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _draw(axis: Any, colour: str, label: str, curves_SI: NDArray[np.float64], log: bool) -> None:
+def _draw(axis: Any, number: int, label: str, curves_SI: NDArray[np.float64], log: bool) -> None:
+    colour, dash = f"C{number % _COLOURS}", _DASHES[number // _COLOURS % len(_DASHES)]
     if log:
         curves_SI = np.maximum(curves_SI, _LEAST)
     seen = ~np.isnan(curves_SI).all(axis=0)
     where = np.arange(1, curves_SI.shape[1] + 1)[seen]
     shown = curves_SI[:, seen]
-    axis.plot(where, np.nanmean(shown, axis=0), color=colour, label=label, linewidth=1.6)
+    axis.plot(where, np.nanmean(shown, axis=0), color=colour, linestyle=dash, label=label, linewidth=1.6)
     axis.fill_between(
         where, np.nanmin(shown, axis=0), np.nanmax(shown, axis=0), color=colour, alpha=0.13, linewidth=0
     )

@@ -33,8 +33,25 @@ _OTHERS = {
     "grad_norm_max": "optim/grad_norm_max",
     "reply_length": "replies/length",
     "episodes": "rollout/episodes",
+    "outlier_share": "stapo/outlier_share",
 }
 _COLLAPSE = 0.5
+_NONE = "-"
+_HEAD = (
+    "algorithm",
+    "success before",
+    "after",
+    "after, by seed",
+    "collapsed",
+    "test before",
+    "after",
+    "largest gradient norm",
+    "largest KL",
+    "least valid format",
+    "reply tokens",
+    "episodes",
+    "seconds",
+)
 
 
 def collect(sweep: SweepConfig, folder: Path) -> dict[str, Any]:
@@ -78,15 +95,15 @@ def _run(path: Path, seed: int) -> dict[str, Any]:
 
 
 def markdown(report: Mapping[str, Any]) -> str:
-    """Return table and summary as Markdown."""
-    lines = [
-        "| algorithm | success before | after | after, by seed | collapsed | test before | after "
-        "| largest gradient norm | largest KL | least valid format | reply tokens | episodes | seconds |",
-        "|---|" + "---:|" * 12,
-    ]
-    for name, runs in report["algorithms"].items():
-        if runs:
-            lines.append("| " + " | ".join(_cells(name, runs)) + " |")
+    """Return table and summary as Markdown; the share of STAPO's outliers has a column where a run has any."""
+    finished = {name: runs for name, runs in report["algorithms"].items() if runs}
+    rows = [_cells(name, runs) for name, runs in finished.items()]
+    head = list(_HEAD)
+    outliers = [_form(_mean_of(runs, "outlier_share"), ".3f") for runs in finished.values()]
+    if any(cell != _NONE for cell in outliers):
+        head.append("outlier turns")
+        rows = [[*row, cell] for row, cell in zip(rows, outliers, strict=True)]
+    lines = [_line(head), "|---|" + "---:|" * (len(head) - 1), *map(_line, rows)]
     return "\n".join([*lines, "", *verdict(report), ""])
 
 
@@ -139,12 +156,16 @@ def _over(runs: Sequence[Mapping[str, Any]], name: str, pick: Any) -> float | No
 
 
 def _mean_of(runs: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    values = [value for run in runs for value in known(run["series"][name])]
+    values = [value for run in runs for value in known(run["series"].get(name, ()))]
     return fmean(values) if values else None
 
 
 def _form(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    return _NONE if value is None else format(value, form)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def write(report: Mapping[str, Any], folder: Path) -> None:

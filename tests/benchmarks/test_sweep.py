@@ -135,6 +135,14 @@ def test_collapse_is_told_by_seeds_and_missing_metrics_are_shown_as_missing():
     assert "sapo" not in table
 
 
+def test_the_share_of_outlier_turns_has_a_column_where_a_run_has_any():
+    plain = {"gigpo": [run_of(0, 0.4, 0.5)]}
+    assert "outlier" not in markdown({"algorithms": plain})
+    table = markdown({"algorithms": plain | {"stapo": [run_of(0, 0.4, 0.5, outlier_share=[0.04, 0.08])]}})
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert [row.split("|")[-2].strip() for row in rows] == ["outlier turns", "---:", "-", "0.060"]
+
+
 STUDIED = [
     "grpo", "gspo", "gigpo", "cispo", "sapo", "cispo_mask", "sapo_mask",
     "sampo", "sampo_trajectory", "stapo", "stapo_sampo",
