@@ -11,7 +11,7 @@ import pytest
 
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError, DataError
-from benchmarks.cli import parse_seeds, read_task_list
+from benchmarks.eval_cli import parse_seeds, read_task_list
 
 
 def command(*arguments):

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from agent_gym.core.errors import ConfigError
-from benchmarks.cli import trainer
+from benchmarks.bench_cli import trainer
 from benchmarks.throughput.trainer_report import measure_trainer, summarise, trainer_table
 
 

@@ -1,0 +1,176 @@
+"""`agent-gym eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+EXIT_ERRORS = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("eval")(evaluate_agent)
+
+
+def evaluate_agent(
+    agent: str = typer.Option(
+        ...,
+        "--agent",
+        "-a",
+        help="oracle, random, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL.",
+    ),
+    env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
+    split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
+    episodes: int = typer.Option(None, "--episodes", "-n", help="Tasks, the first ones of the split [100]."),
+    seeds: str = typer.Option("0", "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4."),
+    option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
+    agent_option: list[str] = typer.Option(
+        None, "--agent-option", help="Option of an hf: or openai: agent, name=value (prompt, temperature, ...)."
+    ),
+    tasks: Path = typer.Option(
+        None, "--tasks", help="Task ids of the split, one a line, or a task file (JSON lines)."
+    ),
+    max_turns: int = typer.Option(None, "--max-turns", min=1, help="Turn limit; the environment's when not given."),
+    parallel: int = typer.Option(64, "--parallel", min=1, help="Episodes played at once."),
+    workers: int = typer.Option(0, "--workers", min=0, help="Processes for environments; 0 uses this one."),
+    device: str = typer.Option("auto", "--device", help="Device of local models: auto, cpu, cuda, cuda:N, mps."),
+    output: Path = typer.Option(None, "--output", help="Result file (JSON); episodes are written beside it."),
+    resume: bool = typer.Option(False, "--resume", help="Go on with the evaluation in --output."),
+    as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
+) -> None:
+    """Evaluate an agent on a fixed list of tasks.
+
+    \b
+        agent-gym eval --env Sokoban-v0 --agent oracle
+        agent-gym eval --env Sokoban-6x6-2-v0 --agent random --episodes 500 --output results/random.json
+        agent-gym eval --agent run:runs/quickstart-seed0 --episodes 1000
+        agent-gym eval --agent run:runs/quickstart-seed0@reference --seeds 0-3      pass@k and pass^k
+        agent-gym eval --env Boxoban-v0 --agent oracle --option levels=boxoban --split valid
+        agent-gym eval --env ALFWorld-v0 --agent hf:models/smollm2 --agent-option max_reply_tokens=64
+        agent-gym eval --env ALFWorld-v0 --agent openai:MODEL@http://localhost:8000/v1
+
+    The same tasks are played with the same episode seeds by every agent, so results can be compared task by
+    task. The result names environment, split, task list (by a digest), seeds and agent. Episodes in which the
+    environment failed count as neither success nor failure. After an interruption the same command with
+    --resume plays what is missing. Exit status 1: some episodes ended in errors.
+    """
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from agent_gym.cli.options import parse_options
+    from agent_gym.core.errors import ConfigError
+    from benchmarks.agents import default_environment
+    from benchmarks.evaluate import EvalConfig
+    from benchmarks.show import result_table
+
+    options = parse_options(option or [])
+    if env_id is None:
+        found = default_environment(agent)
+        if found is None:
+            raise ConfigError(f"agent {agent!r} plays any environment: name one with --env")
+        env_id, options = found[0], {**found[1], **options}
+    task_ids, task_file = read_task_list(tasks)
+    config = EvalConfig(
+        env_id=env_id,
+        options=options,
+        split=split,
+        episodes=episodes,
+        seeds=parse_seeds(seeds),
+        task_ids=task_ids,
+        task_file=task_file,
+        max_turns=max_turns,
+        parallel=parallel,
+        workers=workers,
+        device=device,
+        agent_options=parse_options(agent_option or []),
+        output=output,
+        resume=resume,
+    )
+    result = _evaluate_with_progress(config, agent)
+    if as_json:
+        typer.echo(json.dumps(asdict(result.summary), indent=2))
+    else:
+        console = Console()
+        console.print(result_table(result))
+        if output is not None:
+            console.print(f"Written to {output}; episodes in {config.episodes_path}", highlight=False, markup=False)
+    errors = [row for row in result.rows if row.error]
+    if errors:
+        shown = errors[0].error.strip().splitlines()[-1]
+        Console(stderr=True).print(
+            f"{len(errors)} episodes ended in errors, the first (task {errors[0].task_id}): {shown}",
+            markup=False,
+            style="red",
+        )
+        raise typer.Exit(EXIT_ERRORS)
+
+
+def _evaluate_with_progress(config: Any, agent: str) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from benchmarks.evaluate import evaluate
+    from benchmarks.results import EpisodeRow
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("Preparing", total=None, note="")
+        counts = [0, 0]
+
+        def planned(total: int, done: int) -> None:
+            progress.update(bar, description="Episodes", total=total, completed=done)
+
+        def ended(row: EpisodeRow) -> None:
+            counts[0] += row.success
+            counts[1] += not row.error
+            note = f"success {counts[0] / counts[1]:.2f}" if counts[1] else ""
+            progress.update(bar, advance=1, note=note)
+
+        return evaluate(config, agent, on_plan=planned, on_episode=ended)
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds of `0,1,2` or `0-4`.
+
+    Raises:
+        ConfigError: The text is neither.
+    """
+    from agent_gym.core.errors import ConfigError
+
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ConfigError(f"--seeds takes numbers such as 0,1,2 or 0-4, got {text!r}")
+        seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+    return tuple(seeds)
+
+
+def read_task_list(path: Path | None) -> tuple[tuple[str, ...] | None, str | None]:
+    """Return (ids, None) for a file of ids, (None, path) for a task file, (None, None) for no file.
+
+    Raises:
+        DataError: The file is missing or holds nothing.
+    """
+    from agent_gym.core.errors import DataError
+
+    if path is None:
+        return None, None
+    if not path.is_file():
+        raise DataError(f"no task list at {path}; expected ids, one a line, or tasks as JSON lines")
+    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    ids = tuple(line for line in lines if line and not line.startswith("#"))
+    if not ids:
+        raise DataError(f"{path} holds no task")
+    return (None, str(path)) if ids[0].startswith("{") else (ids, None)
