@@ -19,14 +19,19 @@ def register(app: typer.Typer) -> None:
 
 
 def throughput(
-    env: str = typer.Option("sokoban", "--env", help="What to measure: sokoban, alfworld, webshop or searchqa."),
-    upstream: Path = typer.Option(None, "--upstream", help="Python interpreter that has the original package."),
+    env: str = typer.Option(
+        "sokoban", "--env", help="What to measure: sokoban, alfworld, webshop, searchqa, or all of them."
+    ),
+    upstream: list[str] = typer.Option(
+        [], "--upstream", help="Python interpreter that has the original package, or SUITE=PYTHON; repeatable."
+    ),
     seconds: float = typer.Option(2.0, "--seconds", min=0.05, help="CPU seconds per measurement."),
     repeats: int = typer.Option(5, "--repeats", min=1, help="Measurements of which the median counts."),
     data: Path = typer.Option(
         None, "--data", help="ALFWorld games, a WebShop store, or questions and passages; generated if none."
     ),
     output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    plot: Path = typer.Option(None, "--plot", help="Draw the figures of --env all (PNG, SVG or PDF)."),
 ) -> None:
     """Measure steps and resets per second and memory per environment, beside the original package.
 
@@ -36,13 +41,16 @@ def throughput(
         agent-gym bench throughput --env sokoban --upstream upstream/bin/python --output throughput.json
         agent-gym bench throughput --env alfworld --data json_2.1.1
         agent-gym bench throughput --env webshop --data stores/webshop
+        agent-gym bench throughput --env all --upstream alfworld=alf/bin/python --plot all.png
 
     Both sides run one after the other on one core, without rendering, in processes of their own. Figures are
-    CPU time; the original is measured with the interpreter named by --upstream, else with this one.
+    CPU time; the original is measured with the interpreter named by --upstream, else with this one. With --env all
+    every environment is measured in the same terms, from import to 256 environments in one process.
     """
     from benchmarks.throughput.report import run_suite
+    from benchmarks.throughput.upstream import Upstreams
 
-    run_suite(env, upstream, seconds, repeats, output, data)
+    run_suite(env, Upstreams.read(upstream), seconds, repeats, output, data, plot)
 
 
 def search(

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 EXIT_ERRORS = 1
+EXIT_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +21,7 @@ def evaluate_agent(
         ...,
         "--agent",
         "-a",
-        help="oracle, random, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL.",
+        help="oracle, random, human, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL.",
     ),
     env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
     split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
@@ -39,6 +40,9 @@ def evaluate_agent(
     device: str = typer.Option("auto", "--device", help="Device of local models: auto, cpu, cuda, cuda:N, mps."),
     output: Path = typer.Option(None, "--output", help="Result file (JSON); episodes are written beside it."),
     resume: bool = typer.Option(False, "--resume", help="Go on with the evaluation in --output."),
+    only_estimate: bool = typer.Option(
+        False, "--estimate", help="Print the tokens and the cost of an openai: agent, and stop."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
 ) -> None:
     """Evaluate an agent on a fixed list of tasks.
@@ -50,12 +54,14 @@ def evaluate_agent(
         agent-gym eval --agent run:runs/quickstart-seed0@reference --seeds 0-3      pass@k and pass^k
         agent-gym eval --env Boxoban-v0 --agent oracle --option levels=boxoban --split valid
         agent-gym eval --env ALFWorld-v0 --agent hf:models/smollm2 --agent-option max_reply_tokens=64
-        agent-gym eval --env ALFWorld-v0 --agent openai:MODEL@http://localhost:8000/v1
+        agent-gym eval --env ALFWorld-v0 --agent openai:MODEL@http://localhost:8000/v1 --parallel 16
+        agent-gym eval --env WebShop-v0 --agent openai:MODEL --agent-option prompt_price=0.15 --estimate
 
     The same tasks are played with the same episode seeds by every agent, so results can be compared task by
     task. The result names environment, split, task list (by a digest), seeds and agent. Episodes in which the
-    environment failed count as neither success nor failure. After an interruption the same command with
-    --resume plays what is missing. Exit status 1: some episodes ended in errors.
+    environment, a tool or the agent's service failed count as neither success nor failure. After an interruption
+    the same command with --resume plays what is missing. docs/evaluation.md explains protocol, metrics and agents.
+    Exit status 1: some episodes ended in errors.
     """
     import json
     from dataclasses import asdict
@@ -91,7 +97,15 @@ def evaluate_agent(
         output=output,
         resume=resume,
     )
-    result = _evaluate_with_progress(config, agent)
+    if only_estimate:
+        _print_estimate(config, agent)
+        return
+    try:
+        result = _evaluate_with_progress(config, agent)
+    except KeyboardInterrupt:
+        kept = "nothing is kept without --output" if output is None else "the same command with --resume goes on"
+        Console(stderr=True).print(f"interrupted; {kept}", style="red", highlight=False, markup=False)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     if as_json:
         typer.echo(json.dumps(asdict(result.summary), indent=2))
     else:
@@ -102,18 +116,28 @@ def evaluate_agent(
     errors = [row for row in result.rows if row.error]
     if errors:
         shown = errors[0].error.strip().splitlines()[-1]
+        names = ", ".join(f"{name} {count}" for name, count in result.summary.errors.items())
         Console(stderr=True).print(
-            f"{len(errors)} episodes ended in errors, the first (task {errors[0].task_id}): {shown}",
+            f"{len(errors)} episodes ended in errors ({names}), the first (task {errors[0].task_id}): {shown}",
             markup=False,
             style="red",
         )
         raise typer.Exit(EXIT_ERRORS)
 
 
+def _print_estimate(config: Any, agent: str) -> None:
+    from benchmarks.evaluate import estimate
+
+    found = estimate(config, agent)
+    typer.echo(f"{agent} asks no service that counts tokens." if found is None else found.text())
+
+
 def _evaluate_with_progress(config: Any, agent: str) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from benchmarks.agents import find_kind
+    from benchmarks.agents.estimate import Estimate
     from benchmarks.evaluate import evaluate
     from benchmarks.results import EpisodeRow
 
@@ -124,12 +148,16 @@ def _evaluate_with_progress(config: Any, agent: str) -> Any:
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    quiet = find_kind(agent).interactive
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
         bar = progress.add_task("Preparing", total=None, note="")
         counts = [0, 0]
 
         def planned(total: int, done: int) -> None:
             progress.update(bar, description="Episodes", total=total, completed=done)
+
+        def estimated(found: Estimate) -> None:
+            progress.console.print(found.text(), highlight=False, markup=False, soft_wrap=True)
 
         def ended(row: EpisodeRow) -> None:
             counts[0] += row.success
@@ -137,7 +165,7 @@ def _evaluate_with_progress(config: Any, agent: str) -> Any:
             note = f"success {counts[0] / counts[1]:.2f}" if counts[1] else ""
             progress.update(bar, advance=1, note=note)
 
-        return evaluate(config, agent, on_plan=planned, on_episode=ended)
+        return evaluate(config, agent, on_plan=planned, on_estimate=estimated, on_episode=ended)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

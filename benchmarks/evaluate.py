@@ -13,7 +13,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,18 @@ from agent_gym._version import __version__
 from agent_gym.core.batch import EnvRunner, InProcessRunner
 from agent_gym.core.driver import EnvFace, EpisodeRequest, play_episodes
 from agent_gym.core.episode import Episode, EpisodeWriter, read_episodes
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError
 from agent_gym.core.info import StopReason
 from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.seeding import derive_seed
 from benchmarks.agents import AgentSettings, Contestant, make_agent
-from benchmarks.results import EpisodeRow, EvaluationResult
+from benchmarks.agents.estimate import Estimate
+from benchmarks.agents.ledger import add_spent
+from benchmarks.results import ENVIRONMENT, EpisodeRow, EvaluationResult
 
 EPISODES_SUFFIX = ".episodes.jsonl"
 DEFAULT_EPISODES = 100
+_WRITE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,7 @@ def evaluate(
     agent: str | Callable[[EnvFace], Contestant],
     *,
     on_plan: Callable[[int, int], None] | None = None,
+    on_estimate: Callable[[Estimate], None] | None = None,
     on_episode: Callable[[EpisodeRow], None] | None = None,
 ) -> EvaluationResult:
     """Evaluate an agent.
@@ -129,6 +135,7 @@ def evaluate(
         config: What to play.
         agent: Name of an agent (see `benchmarks.agents`), or a function that makes one for the environment.
         on_plan: Called once with the episodes planned and those already played.
+        on_estimate: Called before anything is asked of a service that is paid for.
         on_episode: Called with the row of each episode that ends, errors included.
 
     Returns:
@@ -140,8 +147,33 @@ def evaluate(
         AgentGymError: The environment, a task or the agent cannot be made.
     """
     _refuse_overwrite(config)
-    options = config.env_options()
-    face = EnvFace.make(config.env_id, options)
+    with _prepared(config, agent) as evaluation:
+        return evaluation.run(on_plan, on_estimate, on_episode)
+
+
+def estimate(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) -> Estimate | None:
+    """Return what an evaluation will take, without asking the agent anything.
+
+    Args:
+        config: What would be played; with `resume`, what is missing is estimated.
+        agent: As for `evaluate`.
+
+    Returns:
+        The estimate, None for agents that ask no service.
+
+    Raises:
+        AgentGymError: As for `evaluate`.
+    """
+    _refuse_overwrite(config)
+    with _prepared(config, agent) as evaluation:
+        return evaluation.estimate()
+
+
+@contextmanager
+def _prepared(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) -> Iterator[_Evaluation]:
+    """Make environment, agent and plan; close them in the end."""
+    face = EnvFace.make(config.env_id, config.env_options())
+    contestant: Contestant | None = None
     try:
         if isinstance(agent, str):
             contestant = make_agent(
@@ -154,8 +186,10 @@ def evaluate(
         plan = [
             _Planned(task, seed, derive_seed(seed, "evaluation", task)) for seed in config.seeds for task in ids
         ]
-        return _Evaluation(config, face, contestant, ids, plan).run(on_plan, on_episode)
+        yield _Evaluation(config, face, contestant, ids, plan)
     finally:
+        if contestant is not None and contestant.close is not None:
+            contestant.close()
         face.env.close()
 
 
@@ -172,7 +206,10 @@ class _Evaluation:
     ) -> None:
         self.config, self.face, self.contestant, self.plan = config, face, contestant, plan
         self.rows: dict[tuple[str, int], EpisodeRow] = {}
-        self.seconds = 0.0
+        self._begin = time.perf_counter()
+        self._seconds_before = 0.0
+        self._spent_before: Mapping[str, Any] | None = None
+        self._written = 0.0
         tasks = face.env.tasks.subset(ids)
         self.header: dict[str, Any] = {
             "env_id": face.env_id,
@@ -187,36 +224,59 @@ class _Evaluation:
     def run(
         self,
         on_plan: Callable[[int, int], None] | None,
+        on_estimate: Callable[[Estimate], None] | None,
         on_episode: Callable[[EpisodeRow], None] | None,
     ) -> EvaluationResult:
-        self._take_up()
-        missing = [planned for planned in self.plan if planned.key not in self.rows]
+        self._take_up(mend=True)
+        missing = self._missing()
         if on_plan is not None:
             on_plan(len(self.plan), len(self.rows))
+        if on_estimate is not None and missing:
+            found = self._estimate(missing)
+            if found is not None:
+                on_estimate(found)
+        self._begin = time.perf_counter()
         self._write()
-        began, before = time.perf_counter(), self.seconds
         try:
             if missing:
                 self._play(missing, on_episode)
         finally:
-            self.seconds = before + time.perf_counter() - began
             self._write()
         return self._result()
 
-    def _take_up(self) -> None:
-        """Take over what an interrupted evaluation has played."""
+    def estimate(self) -> Estimate | None:
+        self._take_up(mend=False)
+        return self._estimate(self._missing())
+
+    def _estimate(self, missing: Sequence[_Planned]) -> Estimate | None:
+        rehearsal = self.contestant.rehearsal
+        return None if rehearsal is None else rehearsal.estimate(self.face, _requests(missing))
+
+    def _missing(self) -> list[_Planned]:
+        return [planned for planned in self.plan if planned.key not in self.rows]
+
+    def _take_up(self, *, mend: bool) -> None:
+        """Take over what an interrupted evaluation has played.
+
+        Args:
+            mend: Remove a last line that a kill left incomplete, and episodes that will be played again.
+        """
         config = self.config
         path = config.episodes_path
         if config.output is None or path is None or not config.output.exists():
             return
         earlier = EvaluationResult.read(config.output)
         _require_same(earlier.header, self.header, config.output)
-        self.seconds = float(earlier.details.get("wall_seconds", 0.0))
+        self._seconds_before = float(earlier.details.get("wall_seconds", 0.0))
+        self._spent_before = earlier.details.get("spent")
         if not path.exists():
             return
-        with EpisodeWriter(path):  # cuts a last line that a kill left incomplete
-            pass
-        episodes = list(read_episodes(path))
+        if mend:
+            with EpisodeWriter(path):  # cuts the incomplete line
+                pass
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AgentGymWarning)  # of the incomplete line, when it is still there
+            episodes = list(read_episodes(path))
         planned = {item.key: item for item in self.plan}
         kept = []
         for episode in episodes:
@@ -229,13 +289,13 @@ class _Evaluation:
             if episode.stop_reason is not StopReason.TOOL_ERROR and item.key not in self.rows:
                 self.rows[item.key] = EpisodeRow.of(episode, item.seed, item.episode_seed)
                 kept.append(episode)
-        if len(kept) < len(episodes):
+        if mend and len(kept) < len(episodes):
             _rewrite(path, kept)
 
     def _play(self, missing: Sequence[_Planned], on_episode: Callable[[EpisodeRow], None] | None) -> None:
         path = self.config.episodes_path
         writer = None if path is None else EpisodeWriter(path)
-        requests = [EpisodeRequest(item.task_id, item.episode_seed) for item in missing]
+        requests = _requests(missing)
 
         def finished(index: int, episode: Episode) -> None:
             if writer is not None:
@@ -243,6 +303,8 @@ class _Evaluation:
             item = missing[index]
             row = EpisodeRow.of(episode, item.seed, item.episode_seed)
             self.rows[item.key] = row
+            if time.perf_counter() - self._written > _WRITE_SECONDS:  # a kill then loses little of the account
+                self._write()
             if on_episode is not None:
                 on_episode(row)
 
@@ -254,13 +316,13 @@ class _Evaluation:
                 writer.close()
         for index, error in result.errors.items():
             item = missing[index]
-            row = EpisodeRow(item.task_id, item.seed, item.episode_seed, error=error)
+            row = EpisodeRow(item.task_id, item.seed, item.episode_seed, error=f"{ENVIRONMENT}: {error}")
             self.rows[item.key] = row
             if on_episode is not None:
                 on_episode(row)
 
     def _runner(self, count: int) -> EnvRunner:
-        slots = min(self.config.parallel, count)
+        slots = min(self.config.parallel, count, self.contestant.most_parallel or count)
         if self.config.workers:
             workers = min(self.config.workers, slots)
             return ProcessPoolRunner(self.face.env_id, self.face.options, slots, workers)
@@ -269,16 +331,23 @@ class _Evaluation:
     def _result(self) -> EvaluationResult:
         config = self.config
         rows = [self.rows[item.key] for item in self.plan if item.key in self.rows]
-        details = {
+        details: dict[str, Any] = {
             "package_version": __version__,
             "config": {"parallel": config.parallel, "workers": config.workers, "device": config.device},
-            "wall_seconds": round(self.seconds, 3),
+            "wall_seconds": round(self._seconds_before + time.perf_counter() - self._begin, 3),
         }
+        if self.contestant.ledger is not None:
+            details["spent"] = add_spent(self._spent_before, self.contestant.ledger.spent())
         return EvaluationResult(self.header, rows, len(self.plan), details)
 
     def _write(self) -> None:
+        self._written = time.perf_counter()
         if self.config.output is not None:
             self._result().write(self.config.output)
+
+
+def _requests(planned: Sequence[_Planned]) -> list[EpisodeRequest]:
+    return [EpisodeRequest(item.task_id, item.episode_seed) for item in planned]
 
 
 def _refuse_overwrite(config: EvalConfig) -> None:

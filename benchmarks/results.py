@@ -7,6 +7,7 @@ neither a success nor a failure: it is counted apart, and coverage says which sh
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,11 @@ from benchmarks.statistics import Interval, IntervalMethod, mean_interval, pass_
 
 SCHEMA_VERSION = 1
 KIND = "agent-gym evaluation"
+ENVIRONMENT = "environment"
+"""Name of the error when the environment raised."""
+TOOL = "tool"
+"""Name of the error when a tool behind the environment failed."""
+_SHOWN = 200  # characters of the last observation in an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,11 @@ class EpisodeRow:
         invalid_action: Turns whose action was not accepted.
         stop_reason: Why the episode ended.
         seconds: Wall-clock seconds of its turns, shared among the episodes that were answered together.
-        prompt_tokens: Tokens read, where the agent counts them.
-        reply_tokens: Tokens sampled, where the agent counts them.
-        error: What failed beside the agent; "" when nothing did.
+        slowest_turn: The longest of them.
+        prompt_tokens: Tokens read, where the agent counts them in every turn.
+        reply_tokens: Tokens sampled, likewise.
+        error: What failed beside the agent, as `name: explanation`; "" when nothing did. The name is `environment`,
+            `tool`, or one of `benchmarks.agents.endpoint.EndpointFault`.
     """
 
     task_id: str
@@ -57,15 +65,23 @@ class EpisodeRow:
     invalid_action: int = 0
     stop_reason: str = ""
     seconds: float = 0.0
+    slowest_turn: float = 0.0
     prompt_tokens: int | None = None
     reply_tokens: int | None = None
     error: str = ""
+
+    @property
+    def error_name(self) -> str:
+        """The word before the colon of `error`, "" without one."""
+        return self.error.partition(":")[0]
 
     @classmethod
     def of(cls, episode: Episode, seed: int, episode_seed: int) -> EpisodeRow:
         """Return the row of a played episode; one that a broken tool ended is an error."""
         turns = episode.turns
-        broken = episode.stop_reason is StopReason.TOOL_ERROR
+        error = ""
+        if episode.stop_reason is StopReason.TOOL_ERROR:
+            error = episode.error or f"{TOOL}: a tool failed: {episode.final_observation[:_SHOWN]}"
         return cls(
             task_id=episode.task_id,
             seed=seed,
@@ -79,9 +95,10 @@ class EpisodeRow:
             invalid_action=sum(not turn.valid_action for turn in turns),
             stop_reason=episode.stop_reason.value,
             seconds=round(sum(turn.seconds for turn in turns), 6),
-            prompt_tokens=_tokens([turn.prompt_ids for turn in turns]),
-            reply_tokens=_tokens([turn.reply_ids for turn in turns]),
-            error=f"a tool failed: {episode.final_observation[:200]}" if broken else "",
+            slowest_turn=round(max((turn.seconds for turn in turns), default=0.0), 6),
+            prompt_tokens=_total([_tokens(turn.prompt_ids, turn.prompt_tokens) for turn in turns]),
+            reply_tokens=_total([_tokens(turn.reply_ids, turn.reply_tokens) for turn in turns]),
+            error=error,
         )
 
 
@@ -92,7 +109,8 @@ class Summary:
     Attributes:
         n_planned: Episodes of the plan.
         n_ok: Episodes played to an end.
-        n_error: Episodes in which the environment or a tool failed.
+        n_error: Episodes in which the environment, a tool or the agent's service failed.
+        errors: They by the name of what failed.
         n_missing: Episodes not played yet.
         coverage: n_ok / n_planned.
         success: Success rate with its 95 % interval over tasks.
@@ -104,6 +122,8 @@ class Summary:
         invalid_action: Share of turns whose action was not accepted.
         stop_reasons: Episodes by stop reason.
         seconds: Mean seconds per episode.
+        turn_seconds: Mean seconds per turn: the latency of a reply where each is made by itself.
+        slowest_turn_p95: 95th percentile over episodes of the slowest turn, in seconds.
         prompt_tokens: Mean tokens read per episode, None where unknown.
         reply_tokens: Mean tokens sampled per episode, None where unknown.
         pass_at: k -> chance that at least one of k attempts at a task succeeds, unbiased, over valid attempts.
@@ -113,6 +133,7 @@ class Summary:
     n_planned: int
     n_ok: int
     n_error: int
+    errors: dict[str, int]
     n_missing: int
     coverage: float
     success: Interval
@@ -124,6 +145,8 @@ class Summary:
     invalid_action: float
     stop_reasons: dict[str, int]
     seconds: float
+    turn_seconds: float
+    slowest_turn_p95: float
     prompt_tokens: float | None
     reply_tokens: float | None
     pass_at: dict[int, float]
@@ -149,6 +172,7 @@ def summarise(rows: Sequence[EpisodeRow], n_planned: int) -> Summary:
         n_planned=n_planned,
         n_ok=len(played),
         n_error=len(rows) - len(played),
+        errors=dict(sorted(Counter(row.error_name for row in rows if row.error).items())),
         n_missing=n_planned - len(rows),
         coverage=len(played) / n_planned if n_planned else 0.0,
         success=_success(played),
@@ -160,6 +184,8 @@ def summarise(rows: Sequence[EpisodeRow], n_planned: int) -> Summary:
         invalid_action=sum(row.invalid_action for row in played) / turns if turns else 0.0,
         stop_reasons=dict(sorted(Counter(row.stop_reason for row in played).items())),
         seconds=_mean([row.seconds for row in played]),
+        turn_seconds=sum(row.seconds for row in played) / turns if turns else 0.0,
+        slowest_turn_p95=_percentile([row.slowest_turn for row in played], 0.95),
         prompt_tokens=_known_mean([row.prompt_tokens for row in played]),
         reply_tokens=_known_mean([row.reply_tokens for row in played]),
         pass_at=at,
@@ -176,7 +202,8 @@ class EvaluationResult:
             the task list, seeds, agent.
         rows: Episodes in the order of the plan; those not played yet are absent.
         n_planned: Episodes of the plan.
-        details: What may differ between parts of one evaluation: package version, workers, wall-clock seconds.
+        details: What may differ between parts of one evaluation: package version, workers, wall-clock seconds, and
+            what asking a service took (`benchmarks.agents.ledger.Ledger.spent`, over all parts).
     """
 
     header: Mapping[str, Any]
@@ -267,6 +294,18 @@ def _known_mean(values: Sequence[int | None]) -> float | None:
     return _mean(known) if known else None
 
 
-def _tokens(ids: Sequence[Sequence[int] | None]) -> int | None:
-    known = [len(turn) for turn in ids if turn is not None]
-    return sum(known) if known else None
+def _percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed; 0 of none."""
+    if not values:
+        return 0.0
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _tokens(ids: Sequence[int] | None, count: int | None) -> int | None:
+    return count if ids is None else len(ids)
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    """Return the sum, None where one is unknown or there are none."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None

@@ -29,10 +29,22 @@ def result_table(result: EvaluationResult) -> Table:
         table.add_row("tokens sampled", f"{summary.reply_tokens:.0f}", "", "per episode")
         table.add_row("tokens read", f"{summary.prompt_tokens or 0:.0f}", "", "per episode")
     table.add_row("seconds", f"{summary.seconds:.3f}", "", "per episode")
+    slowest = f"slowest {summary.slowest_turn_p95:.3g} (95th percentile of episodes)"
+    table.add_row("", f"{summary.turn_seconds:.3g}", slowest, "per turn")
     played = f"{summary.n_ok} of {summary.n_planned}"
     table.add_row("episodes played", played, "", f"{summary.n_error} errors, {summary.n_missing} missing")
+    for name, count in summary.errors.items():
+        table.add_row(f"  error {name.replace('_', ' ')}", str(count), "", "")
     for name, count in summary.stop_reasons.items():
         table.add_row(f"  ended by {name.replace('_', ' ')}", str(count), "", "")
+    spent = result.details.get("spent")
+    if spent:
+        table.add_row("requests", f"{spent['requests']:,}", "", f"{spent['retries']:,} of them again")
+        tokens = f"{spent['prompt_tokens']:,} read, {spent['reply_tokens']:,} written"
+        unknown = spent["replies_without_usage"]
+        table.add_row("tokens paid for", tokens, "", f"{unknown:,} replies not counted" if unknown else "")
+        if spent["cost"] is not None:
+            table.add_row("cost", f"{spent['cost']:,.4f}", "", "")
     tasks = header["tasks"]
     table.caption = f"{tasks['count']} tasks, list {tasks['digest'][:12]}, seeds {header['seeds']}"
     table.caption_justify = "left"

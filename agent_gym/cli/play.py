@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent_gym.cli.options import parse_options
+from agent_gym.cli.person import Person
 from agent_gym.core.replies import RejectedReply
-
-_ARROWS = {"\x1b[A": "up", "\x1b[B": "down", "\x1b[D": "left", "\x1b[C": "right"}
-_COMMANDS = "a number or the start of an action, ? for the actions, ! lets the expert move, q quits"
 
 
 class Player(StrEnum):
@@ -80,6 +77,7 @@ class _Table:
     def __init__(self, console: Console, face: Any, runner: Any, player: Player, delay: float) -> None:
         self._console, self._face, self._runner = console, face, runner
         self._player, self._delay = player, delay
+        self._person = Person(console)
 
     def play(self, start: Any) -> Any:
         """Play an episode; returns it, or None when the person quits."""
@@ -113,7 +111,7 @@ class _Table:
     def _next(self, info: dict[str, Any], seed: int | None) -> str | None:
         grammar = self._face.env.reply_grammar
         if self._player is Player.HUMAN:
-            action = self._ask(info)
+            action = self._person.ask(info, lambda: str(self._runner.oracle([0])[0]))
             return None if action is None else grammar.wrap(action)
         time.sleep(self._delay)
         if self._player is Player.ORACLE:
@@ -121,30 +119,3 @@ class _Table:
         from agent_gym.core.agents import random_action
 
         return str(grammar.wrap(random_action(info, seed)))
-
-    def _ask(self, info: dict[str, Any]) -> str | None:
-        actions: Sequence[str] = info["admissible_actions"]
-        while True:
-            try:
-                line = input("> ").strip()
-            except EOFError:
-                return None
-            if line in ("q", "quit", "exit"):
-                return None
-            if line == "!":
-                return str(self._runner.oracle([0])[0])
-            if line in ("", "?"):
-                listed = "  ".join(f"{n}: {a}" for n, a in enumerate([*actions, *info["action_templates"]], 1))
-                self._console.print(f"{escape(listed)}\n[dim]{_COMMANDS}[/dim]")
-                continue
-            return _complete(line, actions)
-
-
-def _complete(line: str, actions: Sequence[str]) -> str:
-    """Return the action that a line means: an arrow key, a number, a unique start, or the line itself."""
-    if line in _ARROWS:
-        return _ARROWS[line]
-    if line.isdecimal() and 1 <= int(line) <= len(actions):
-        return actions[int(line) - 1]
-    matching = [action for action in actions if action.startswith(line)]
-    return matching[0] if len(matching) == 1 else line

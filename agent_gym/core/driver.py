@@ -51,6 +51,10 @@ class Reply:
         reply_ids: Sampled token ids.
         logprobs: Their log-probabilities in nats.
         entropies: Entropies of the distributions they were drawn from, in nats.
+        prompt_tokens: Tokens of the prompt, where the agent knows their number only.
+        reply_tokens: Tokens of the reply, likewise.
+        seconds: Wall-clock seconds that this reply took; None where replies are made together.
+        error: With `stop`: what failed beside the agent, as `name: explanation`.
     """
 
     text: str
@@ -60,6 +64,10 @@ class Reply:
     reply_ids: Sequence[int] | None = None
     logprobs: Sequence[float] | None = None
     entropies: Sequence[float] | None = None
+    prompt_tokens: int | None = None
+    reply_tokens: int | None = None
+    seconds: float | None = None
+    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -89,8 +97,12 @@ class LiveEpisode:
 class Agent(Protocol):
     """Answers running episodes; one class of a dozen lines makes a new agent."""
 
-    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
-        """Return one reply for each episode, in order."""
+    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> Sequence[Reply | None]:
+        """Return one reply for each episode, in order.
+
+        None stands for a reply that is still being made: its episode waits while others go on, and is in the
+        next call again. At least one reply must be there.
+        """
         ...
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
@@ -236,20 +248,23 @@ class _Player:
             return []
         begin = time.perf_counter()
         replies = self.agent.act(live, self.runner)
-        parsed = [None if reply.stop else self._parse(reply.text) for reply in replies]
+        parsed = [None if reply is None or reply.stop else self._parse(reply.text) for reply in replies]
         actions = {
             episode.slot: _action(reply, parse)
             for episode, reply, parse in zip(live, replies, parsed, strict=True)
-            if parse is not None
+            if reply is not None and parse is not None
         }
         observed = self._call(lambda: self.runner.step(actions)) if actions else {}
-        seconds = (time.perf_counter() - begin) / len(live)
+        seconds = (time.perf_counter() - begin) / (sum(reply is not None for reply in replies) or 1)
         going_on = []
         for episode, reply, parse in zip(live, replies, parsed, strict=True):
+            if reply is None:
+                going_on.append(episode)
+                continue
             if parse is not None and episode.slot not in observed:
                 result.errors[episode.index] = str(self.runner.last_errors[episode.slot])
             elif parse is None or self._record(episode, reply, parse, observed[episode.slot], seconds):
-                finished = episode.recorder.finish(reply.stop)
+                finished = episode.recorder.finish(reply.stop, reply.error)
                 result.episodes[episode.index] = finished
                 if self.on_episode is not None:
                     self.on_episode(episode.index, finished)
@@ -276,11 +291,13 @@ class _Player:
             parsed,
             observed,
             finish_reason=reply.finish_reason,
-            seconds=seconds,
+            seconds=seconds if reply.seconds is None else reply.seconds,
             prompt_ids=reply.prompt_ids,
             reply_ids=reply.reply_ids,
             logprobs=reply.logprobs,
             entropies=reply.entropies,
+            prompt_tokens=reply.prompt_tokens,
+            reply_tokens=reply.reply_tokens,
         )
         if not observed.over:
             self.agent.observe(episode, parsed, before, reply)

@@ -45,6 +45,8 @@ class Turn:
         reply_ids: Token ids of the reply as sampled.
         logprobs: Log-probability of each reply token when it was sampled, in nats.
         entropies: Entropy of the distribution that each reply token was sampled from, in nats.
+        prompt_tokens: Tokens of the prompt, where their ids are not known.
+        reply_tokens: Tokens of the reply, where their ids are not known.
     """
 
     observation: str
@@ -62,6 +64,8 @@ class Turn:
     reply_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     entropies: tuple[float, ...] | None = None
+    prompt_tokens: int | None = None
+    reply_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class Episode:
         policy_version: Number of the policy's update that sampled it.
         package_version: Version of this package that recorded it.
         started_at: Start as ISO 8601 text, when recorded.
+        error: What failed beside the agent and ended the episode, as `name: explanation`.
     """
 
     env_id: str
@@ -105,6 +110,7 @@ class Episode:
     policy_version: int | None = None
     package_version: str = field(default=__version__)
     started_at: str | None = None
+    error: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "env_kwargs", _plain(self.env_kwargs, "env_kwargs"))
@@ -216,6 +222,8 @@ class EpisodeRecorder:
         reply_ids: Sequence[int] | None = None,
         logprobs: Sequence[float] | None = None,
         entropies: Sequence[float] | None = None,
+        prompt_tokens: int | None = None,
+        reply_tokens: int | None = None,
     ) -> Turn:
         """Record one turn.
 
@@ -229,6 +237,8 @@ class EpisodeRecorder:
             reply_ids: Token ids of the reply.
             logprobs: Log-probabilities of the reply's tokens, in nats.
             entropies: Entropies at the reply's tokens, in nats.
+            prompt_tokens: Tokens of the prompt, where their ids are not known.
+            reply_tokens: Tokens of the reply, where their ids are not known.
         """
         turn = Turn(
             observation=self.current.observation,
@@ -246,16 +256,19 @@ class EpisodeRecorder:
             reply_ids=None if reply_ids is None else tuple(map(int, reply_ids)),
             logprobs=None if logprobs is None else tuple(map(float, logprobs)),
             entropies=None if entropies is None else tuple(map(float, entropies)),
+            prompt_tokens=prompt_tokens,
+            reply_tokens=reply_tokens,
         )
         self.turns.append(turn)
         self.current = observed
         return turn
 
-    def finish(self, stop_reason: StopReason | None = None) -> Episode:
+    def finish(self, stop_reason: StopReason | None = None, error: str | None = None) -> Episode:
         """Return the episode.
 
         Args:
             stop_reason: Why the rollout stopped it, when the environment did not.
+            error: What failed beside the agent, when something did.
         """
         info = self.current.info
         return Episode(
@@ -275,6 +288,7 @@ class EpisodeRecorder:
             group_id=self._group_id,
             policy_version=self._policy_version,
             started_at=self._started_at,
+            error=error,
         )
 
 

@@ -1,7 +1,7 @@
 """Agents that can be evaluated, named by a short text such as `oracle` or `run:runs/quickstart-seed0`."""
 
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
-from benchmarks.agents.registry import agent_kinds, default_environment, make_agent
+from benchmarks.agents.registry import agent_kinds, default_environment, find_kind, make_agent
 
 __all__ = [
     "AgentKind",
@@ -9,5 +9,6 @@ __all__ = [
     "Contestant",
     "agent_kinds",
     "default_environment",
+    "find_kind",
     "make_agent",
 ]

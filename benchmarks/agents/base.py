@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_gym.core.driver import Agent, EnvFace
 from agent_gym.core.replies import ReplyMode
+
+if TYPE_CHECKING:
+    from benchmarks.agents.estimate import Rehearsal
+    from benchmarks.agents.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,20 @@ class Contestant:
         identity: What tells it apart from other agents, as JSON values: weights' checksum, prompt, sampling.
             A resumed evaluation must find it unchanged, and result files hold it.
         reply_mode: How strictly its replies are parsed.
+        most_parallel: Most episodes that it can play at once, None for any number.
+        ledger: Counts what asking it takes, where that is paid for.
+        rehearsal: Estimates the same beforehand.
+        close: Called when no more is asked of it, also after an interruption.
     """
 
     spec: str
     player: Agent
     identity: Mapping[str, Any] = field(default_factory=dict)
     reply_mode: ReplyMode = ReplyMode.LENIENT
+    most_parallel: int | None = None
+    ledger: Ledger | None = None
+    rehearsal: Rehearsal | None = None
+    close: Callable[[], None] | None = None
 
 
 class AgentKind(ABC):
@@ -56,6 +68,8 @@ class AgentKind(ABC):
     """How it is written, for help and messages: `run:FOLDER`."""
     summary: ClassVar[str]
     """What it is, in one clause."""
+    interactive: ClassVar[bool] = False
+    """Whether it uses the terminal itself, so that no progress may be shown there."""
 
     @abstractmethod
     def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:

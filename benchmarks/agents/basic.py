@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from agent_gym.core.agents import OracleAgent, RandomAgent
 from agent_gym.core.driver import EnvFace
-from agent_gym.core.errors import ConfigError
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
-from benchmarks.agents.play_options import no_options
+from benchmarks.agents.play_options import no_argument
 
 
 class OracleKind(AgentKind):
@@ -18,7 +17,7 @@ class OracleKind(AgentKind):
 
     def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
         """Make the agent; it takes no argument."""
-        _no_argument(self, argument, settings)
+        no_argument(self.name, argument, settings.options)
         return Contestant(self.name, OracleAgent(face.env.reply_grammar))
 
 
@@ -31,11 +30,5 @@ class RandomKind(AgentKind):
 
     def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
         """Make the agent; it takes no argument."""
-        _no_argument(self, argument, settings)
+        no_argument(self.name, argument, settings.options)
         return Contestant(self.name, RandomAgent(face.env.reply_grammar))
-
-
-def _no_argument(kind: AgentKind, argument: str, settings: AgentSettings) -> None:
-    no_options(kind.name, settings.options)
-    if argument:
-        raise ConfigError(f"agent {kind.name!r} takes nothing after a colon, got {argument!r}")

@@ -1,32 +1,70 @@
 """A client of OpenAI-compatible chat endpoints: retries, and a clear line between a bad answer and a bad service.
 
-What may pass (time-outs, broken connections, 408, 409, 429, 5xx, bodies that are no chat completion) is tried
-again with growing pauses. What remains is an `EndpointError`: it says nothing about the model, so an evaluation
-counts it apart from failures. What cannot pass (a wrong key, model or address) is a `ConfigError` at once.
+What may pass (time-outs, broken connections, replies that break off, 408, 409, 429, 5xx, bodies that are no chat
+completion) is tried again with growing pauses. What remains is an `EndpointError` with the name of the fault: it
+says nothing about the model, so an evaluation counts it apart from failures. What cannot pass (a wrong key, model
+or address) is a `ConfigError` at once.
 
-Left out: streaming, tools, and any dialect beside `chat/completions`.
+Left out: streaming, and any dialect beside `chat/completions`.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from typing import Any
 
 from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.info import FinishReason
-from agent_gym.core.prompts import Message
+from benchmarks.agents.ledger import Ledger, Usage
 
 _AGAIN = frozenset({408, 409, 425, 429})
 _HOPELESS = frozenset({401, 403, 404, 405})
 _SHOWN = 300  # characters of a body in messages
+_LONGEST_BODY = 32 * 2**20
+_COUNTING_SLACK = 2  # tokens by which services count a cut reply differently from its limit
+
+
+class EndpointFault(StrEnum):
+    """What went wrong with a service."""
+
+    TIMEOUT = "timeout"
+    """The reply was not whole in time."""
+    CONNECTION = "connection"
+    """There was no connection, or it broke before an answer."""
+    CUT_OFF = "cut_off"
+    """The answer broke off in the middle."""
+    CUT_SHORT = "cut_short"
+    """The service ended the reply below the limit that was asked for."""
+    RATE_LIMIT = "rate_limit"
+    """Status 429."""
+    SERVER_ERROR = "server_error"
+    """Status 5xx, 408, 409 or 425."""
+    MALFORMED = "malformed_reply"
+    """The body is no chat completion."""
+    FILTERED = "content_filter"
+    """The service withheld the reply."""
+    REJECTED = "rejected_request"
+    """Another status: the service does not take this request."""
 
 
 class EndpointError(AgentGymError, RuntimeError):
-    """The service gave no usable answer; says nothing about the model behind it."""
+    """The service gave no usable answer; says nothing about the model behind it.
+
+    Args:
+        fault: What went wrong.
+        text: Explanation.
+    """
+
+    def __init__(self, fault: EndpointFault, text: str) -> None:
+        super().__init__(f"{fault}: {text}")
+        self.fault = fault
 
 
 class ContextLengthError(AgentGymError, RuntimeError):
@@ -38,14 +76,23 @@ class Completion:
     """One answer.
 
     Attributes:
-        text: The reply, "" when the model said nothing.
-        finish_reason: Whether it ended by itself or was cut.
+        message: The assistant's message as the service gave it: `content` (text or None), `tool_calls`, ...
+        finish_reason: Whether it ended by itself or was cut at the token limit.
         tries: Requests it took.
+        usage: Its tokens, None where the service does not tell.
+        seconds: Wall-clock seconds from the first request to the answer.
     """
 
-    text: str
+    message: Mapping[str, Any]
     finish_reason: FinishReason
-    tries: int
+    tries: int = 1
+    usage: Usage | None = None
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The text of the message, "" when it has none."""
+        return self.message.get("content") or ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +104,7 @@ class RetrySettings:
     """
 
     timeout: float = 120.0
-    """Seconds without a byte from the service after which a request has failed."""
+    """Seconds that a request may take until its answer is whole."""
     tries: int = 5
     """Requests for one reply before it is given up."""
     pause: float = 1.0
@@ -70,6 +117,17 @@ class RetrySettings:
             raise ConfigError(f"timeout must be positive, tries at least 1 and pauses at least 0, got {self}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """Why a request gave no completion."""
+
+    fault: EndpointFault
+    text: str
+    wait: float | None = None
+    again: bool = True
+    error: Exception | None = field(default=None, compare=False)
+
+
 class ChatEndpoint:
     """Asks one model at one address; may be called from several threads.
 
@@ -79,7 +137,8 @@ class ChatEndpoint:
         key: Bearer token, or None.
         settings: Time-outs and retries.
         connections: Most requests at once.
-        sleep: Waits for a number of seconds.
+        ledger: Where requests, tokens and faults are counted.
+        sleep: Waits for a number of seconds; the default wakes up when the endpoint is closed.
 
     Raises:
         ConfigError: httpx is not installed, or the address is none.
@@ -93,7 +152,8 @@ class ChatEndpoint:
         settings: RetrySettings | None = None,
         *,
         connections: int = 64,
-        sleep: Callable[[float], None] = time.sleep,
+        ledger: Ledger | None = None,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         try:
             import httpx
@@ -107,14 +167,16 @@ class ChatEndpoint:
         self._url = url.rstrip("/") + "/chat/completions"
         self._model = model
         self._settings = settings or RetrySettings()
-        self._sleep = sleep
+        self.ledger = ledger or Ledger()
+        self._closed = threading.Event()
+        self._sleep = sleep or self._closed.wait
         self._client = httpx.Client(
             headers={} if not key else {"Authorization": f"Bearer {key}"},
             timeout=httpx.Timeout(self._settings.timeout, connect=min(10.0, self._settings.timeout), pool=None),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
         )
 
-    def complete(self, messages: Sequence[Message], sampling: dict[str, Any], seed: int) -> Completion:
+    def complete(self, messages: Sequence[Mapping[str, Any]], sampling: Mapping[str, Any], seed: int) -> Completion:
         """Return the model's reply to a conversation.
 
         Args:
@@ -129,63 +191,107 @@ class ChatEndpoint:
         """
         body = {"model": self._model, "messages": list(messages), "seed": seed, **sampling}
         jitter = random.Random(seed)
-        problem = ""
-        for attempt in range(1, self._settings.tries + 1):
-            wait: float | None = None
-            try:
-                response = self._client.post(self._url, json=body)
-            except self._httpx.HTTPError as error:
-                problem = f"{type(error).__name__}: {error}"
-            else:
-                if response.status_code == 200:
-                    found = _completion(response, attempt)
-                    if isinstance(found, Completion):
-                        return found
-                    problem = found
-                else:
-                    problem = self._refusal(response)
-                    wait = _asked_pause(response)
-            if attempt < self._settings.tries:
-                steady = self._settings.pause * 2 ** (attempt - 1) * jitter.uniform(0.5, 1.0)
-                self._sleep(min(self._settings.longest_pause, steady if wait is None else wait))
-        raise EndpointError(
-            f"{self._url} gave no usable answer in {self._settings.tries} tries; the last: {problem}"
-        )
-
-    def _refusal(self, response: Any) -> str:
-        """Return what a status says that may pass; raises for one that will not."""
-        status = response.status_code
-        text = f"status {status}: {response.text[:_SHOWN]}"
-        if status in _HOPELESS:
-            raise ConfigError(f"{self._url} refuses the request for model {self._model!r}: {text}")
-        if status in _AGAIN or status >= 500:
-            return text
-        if "context" in response.text and ("length" in response.text or "token" in response.text):
-            raise ContextLengthError(text)
-        raise EndpointError(f"{self._url} rejects the request: {text}")
+        begin = time.perf_counter()
+        tries = self._settings.tries
+        for attempt in range(1, tries + 1):
+            self.ledger.requested(again=attempt > 1)
+            found = self._ask(body, attempt, begin)
+            if isinstance(found, Completion):
+                return found
+            self.ledger.failed(found.fault)
+            if found.error is not None:
+                raise found.error
+            if attempt == tries or not found.again or self._closed.is_set():
+                break
+            steady = self._settings.pause * 2 ** (attempt - 1) * jitter.uniform(0.5, 1.0)
+            self._sleep(min(self._settings.longest_pause, steady if found.wait is None else found.wait))
+        count = "1 try" if attempt == 1 else f"{attempt} tries"
+        raise EndpointError(found.fault, f"{self._url} gave no usable answer in {count}; the last: {found.text}")
 
     def close(self) -> None:
-        """Close the connections."""
+        """Stop trying again and close the connections."""
+        self._closed.set()
         self._client.close()
 
+    def _ask(self, body: Mapping[str, Any], attempt: int, begin: float) -> Completion | _Problem:
+        """Return what one request came to."""
+        deadline = time.monotonic() + self._settings.timeout
+        answering = False
+        try:
+            with self._client.stream("POST", self._url, json=body) as response:
+                answering = True
+                data = bytearray()
+                for part in response.iter_bytes():
+                    data += part
+                    if time.monotonic() > deadline:
+                        text = f"{len(data)} bytes of the answer came in {self._settings.timeout} seconds"
+                        return _Problem(EndpointFault.TIMEOUT, text)
+                    if len(data) > _LONGEST_BODY:
+                        return _Problem(EndpointFault.MALFORMED, f"the body is longer than {_LONGEST_BODY} bytes")
+        except self._httpx.TimeoutException as error:
+            return _Problem(EndpointFault.TIMEOUT, f"{type(error).__name__}: {error}")
+        except (self._httpx.HTTPError, self._httpx.InvalidURL, RuntimeError) as error:  # RuntimeError: closed
+            fault = EndpointFault.CUT_OFF if answering else EndpointFault.CONNECTION
+            return _Problem(fault, f"{type(error).__name__}: {error}")
+        text = data.decode("utf-8", "replace")
+        if response.status_code != 200:
+            return self._refusal(response.status_code, response.headers, text)
+        return self._completion(body, text, attempt, time.perf_counter() - begin)
 
-def _completion(response: Any, tries: int) -> Completion | str:
-    """Return the reply in a body, or what is wrong with the body."""
-    try:
-        choice = response.json()["choices"][0]
-        text = choice["message"]["content"]
-        finish = choice.get("finish_reason")
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return f"the body is no chat completion: {response.text[:_SHOWN]!r}"
-    if text is not None and not isinstance(text, str):
-        return f"the message's content is no text: {response.text[:_SHOWN]!r}"
-    cut = FinishReason.MAX_TOKENS if finish == "length" else FinishReason.STOP
-    return Completion(text or "", cut, tries)
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> _Problem:
+        """Return the problem of a status."""
+        said = f"status {status}: {text[:_SHOWN]}"
+        if status in _HOPELESS:
+            error = ConfigError(f"{self._url} refuses the request for model {self._model!r}: {said}")
+            return _Problem(EndpointFault.REJECTED, said, error=error)
+        if status in _AGAIN or status >= 500:
+            fault = EndpointFault.RATE_LIMIT if status == 429 else EndpointFault.SERVER_ERROR
+            return _Problem(fault, said, _asked_pause(headers.get("retry-after", "")))
+        if "context" in text and ("length" in text or "token" in text):
+            return _Problem(EndpointFault.REJECTED, said, error=ContextLengthError(said))
+        return _Problem(EndpointFault.REJECTED, said, again=False)
+
+    def _completion(
+        self, body: Mapping[str, Any], text: str, attempt: int, seconds: float
+    ) -> Completion | _Problem:
+        """Return the reply in a body, or what is wrong with the body."""
+        try:
+            values = json.loads(text)
+            choice = values["choices"][0]
+            message, finish = choice["message"], choice.get("finish_reason")
+            content = message.get("content")
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return _Problem(EndpointFault.MALFORMED, f"the body is no chat completion: {text[:_SHOWN]!r}")
+        if not (content is None or isinstance(content, str)) or not isinstance(
+            message.get("tool_calls") or [], list
+        ):
+            return _Problem(EndpointFault.MALFORMED, f"the message's content is no text: {text[:_SHOWN]!r}")
+        usage = _usage(values.get("usage"))
+        self.ledger.replied(usage)
+        if finish == "content_filter":
+            return _Problem(EndpointFault.FILTERED, f"the service withheld the reply: {text[:_SHOWN]!r}")
+        cut = finish == "length"
+        limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        if cut and usage is not None and usage.reply_tokens < limit - _COUNTING_SLACK:
+            problem = f"the reply ends after {usage.reply_tokens} of {limit} tokens (a limit of the service's own)"
+            return _Problem(EndpointFault.CUT_SHORT, problem, again=False)
+        reason = FinishReason.MAX_TOKENS if cut else FinishReason.STOP
+        return Completion(message, reason, attempt, usage, seconds)
 
 
-def _asked_pause(response: Any) -> float | None:
+def _usage(values: Any) -> Usage | None:
+    """Return the tokens that a body names, None where it does not."""
+    if not isinstance(values, Mapping):
+        return None
+    counts = [values.get("prompt_tokens"), values.get("completion_tokens")]
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        return None
+    return Usage(*counts)
+
+
+def _asked_pause(value: str) -> float | None:
     """Return the seconds of a Retry-After header, which holds a number or a date; None without one."""
-    value = response.headers.get("retry-after", "").strip()
+    value = value.strip()
     if not value:
         return None
     try:

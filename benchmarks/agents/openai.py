@@ -6,26 +6,32 @@ import logging
 import os
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.driver import EnvFace, LiveEpisode, Reply
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import StopReason
-from agent_gym.core.prompts import ContextMode, Exchange, Message, PromptBuilder
 from agent_gym.core.replies import ParsedReply
 from agent_gym.core.seeding import derive_seed
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
+from benchmarks.agents.conversation import Conversation
 from benchmarks.agents.endpoint import ChatEndpoint, Completion, ContextLengthError, EndpointError, RetrySettings
+from benchmarks.agents.estimate import Rehearsal
+from benchmarks.agents.formats import ReplyFormat, make_format
+from benchmarks.agents.ledger import Ledger, Prices
 from benchmarks.agents.play_options import PlayOptions, read_options
+from benchmarks.agents.threads import DaemonPool
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 _ARGUMENT = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.+))?")
-_MEMORY = "chat"
-_NO_ACTION = "(no valid action)"
+_PENDING = "pending reply"
+_MESSAGE = "last message"
+_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 _LOG = logging.getLogger(__name__)
 
 
@@ -33,97 +39,119 @@ _LOG = logging.getLogger(__name__)
 class EndpointOptions(PlayOptions):
     """Options of `openai:` agents."""
 
+    format: ReplyFormat = ReplyFormat.TAGS
+    """`tags`: the action stands in the text. `tools`: the model calls a tool."""
+    tool_choice: str = "required"
+    """What requests say about tools: `required` or `auto`."""
+    limit_field: str = "max_tokens"
+    """Field that holds the longest reply: `max_tokens`, or `max_completion_tokens` where a service wants that."""
     timeout: float = 120.0
-    """Seconds without a byte from the service after which a request has failed."""
+    """Seconds that a request may take until its answer is whole."""
     tries: int = 5
     """Requests for one reply before the episode counts as an error."""
     pause: float = 1.0
     """Seconds before the second try; each further pause is twice as long."""
+    prompt_price: float = 0.0
+    """Price of a million tokens read."""
+    reply_price: float = 0.0
+    """Price of a million tokens written."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tool_choice not in ("required", "auto"):
+            raise ConfigError(f"tool_choice is required or auto, got {self.tool_choice!r}")
+        if self.limit_field not in _LIMIT_FIELDS:
+            raise ConfigError(f"limit_field is {' or '.join(_LIMIT_FIELDS)}, got {self.limit_field!r}")
 
-@dataclass(slots=True)
-class _Chat:
-    """What one episode has said."""
+    def identity(self) -> dict[str, Any]:
+        """Return what bears on the replies: patience and prices may change when an evaluation goes on."""
+        transport = ("limit_field", "timeout", "tries", "pause", "prompt_price", "reply_price")
+        return {name: value for name, value in super().identity().items() if name not in transport}
 
-    history: list[Exchange]
-    messages: list[Message]
+    def sampling(self) -> dict[str, Any]:
+        """Return the request's sampling fields; those that are off are left out, as some services refuse them."""
+        fields: dict[str, Any] = {
+            self.limit_field: self.max_reply_tokens,
+            "temperature": 0.0 if self.greedy else self.temperature,
+        }
+        if self.top_p < 1.0 and not self.greedy:
+            fields["top_p"] = self.top_p
+        if self.top_k and not self.greedy:
+            fields["top_k"] = self.top_k
+        return fields
 
 
 class EndpointAgent:
-    """Answers running episodes by asking the endpoint, all at once.
+    """Answers running episodes by asking the endpoint, all at once; each goes on when its own reply is there.
 
     An episode whose reply the service fails to give ends as a tool error: it is no failure of the model.
 
     Args:
         endpoint: Who is asked.
-        builder: Builds the prompts.
-        options: Context and sampling.
+        conversation: What is said.
+        fields: Fields of every request beside messages and seed.
         parallel: Most requests at once.
     """
 
-    def __init__(self, endpoint: ChatEndpoint, builder: PromptBuilder, options: PlayOptions, parallel: int) -> None:
-        self._endpoint, self._builder, self._options = endpoint, builder, options
-        self._pool = ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="endpoint")
-        self._sampling = _sampling(options)
-        self.n_errors = 0
+    def __init__(
+        self, endpoint: ChatEndpoint, conversation: Conversation, fields: dict[str, Any], parallel: int
+    ) -> None:
+        self._endpoint, self._conversation, self._fields = endpoint, conversation, fields
+        self._pool = DaemonPool(parallel, "endpoint")
 
-    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
-        """Return one reply an episode.
+    def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply | None]:
+        """Return the replies that are there, at least one.
 
         Raises:
             ConfigError: The service refuses the key, the model or the address.
         """
-        waiting = [self._pool.submit(self._ask, episode) for episode in episodes]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            for future in waiting:
-                future.cancel()
-            raise
+        pending = [self._asked(episode) for episode in episodes]
+        wait(pending, return_when=FIRST_COMPLETED)
+        return [
+            self._reply(episode, future) if future.done() else None
+            for episode, future in zip(episodes, pending, strict=True)
+        ]
 
-    def _ask(self, episode: LiveEpisode) -> Reply:
-        info = episode.info
-        seed = derive_seed("draws", episode.request.seed, info["task_id"], info["turn"]) % 2**31
+    def _asked(self, episode: LiveEpisode) -> Future[Completion]:
+        future: Future[Completion] | None = episode.memory.get(_PENDING)
+        if future is None:
+            info = episode.info
+            seed = derive_seed("draws", episode.request.seed, info["task_id"], info["turn"]) % 2**31
+            messages = self._conversation.messages(episode)
+            future = self._pool.submit(self._endpoint.complete, messages, self._fields, seed)
+            episode.memory[_PENDING] = future
+        return future
+
+    def _reply(self, episode: LiveEpisode, future: Future[Completion]) -> Reply:
+        del episode.memory[_PENDING]
         try:
-            done: Completion = self._endpoint.complete(self._messages(episode), self._sampling, seed)
+            done = future.result()
         except ContextLengthError as error:
-            _LOG.warning("task %s, turn %d: %s", info["task_id"], info["turn"], error)
+            self._warn(episode, error)
             return Reply("", stop=StopReason.CONTEXT_OVERFLOW)
         except EndpointError as error:
-            self.n_errors += 1
-            _LOG.warning("task %s, turn %d: %s", info["task_id"], info["turn"], error)
-            return Reply("", stop=StopReason.TOOL_ERROR)
-        return Reply(done.text, done.finish_reason)
+            self._warn(episode, error)
+            return Reply("", stop=StopReason.TOOL_ERROR, error=str(error))
+        episode.memory[_MESSAGE] = done.message
+        return Reply(
+            self._conversation.form.read(done.message),
+            done.finish_reason,
+            prompt_tokens=None if done.usage is None else done.usage.prompt_tokens,
+            reply_tokens=None if done.usage is None else done.usage.reply_tokens,
+            seconds=done.seconds,
+        )
 
-    def _messages(self, episode: LiveEpisode) -> list[Message]:
-        chat: _Chat = episode.memory.setdefault(_MEMORY, _Chat([], []))
-        if self._options.context is ContextMode.FULL:
-            if not chat.messages:
-                chat.messages = self._builder.opening(episode.info)
-            return chat.messages
-        return self._builder.prompt(episode.info, chat.history).messages()
+    def _warn(self, episode: LiveEpisode, error: Exception) -> None:
+        _LOG.warning("task %s, turn %d: %s", episode.info["task_id"], episode.info["turn"], error)
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Add the turn to the episode's conversation."""
-        chat: _Chat = episode.memory[_MEMORY]
-        action = _NO_ACTION if parsed.action is None else parsed.action
-        chat.history.append(Exchange(before["prompt_observation"], action))
-        if self._options.context is ContextMode.FULL:
-            answer = {"role": "assistant", "content": reply.text}
-            chat.messages = [*chat.messages, answer, self._builder.follow_up(episode.info)]
+        self._conversation.add(episode, parsed, before, episode.memory[_MESSAGE])
 
-
-def _sampling(options: PlayOptions) -> dict[str, Any]:
-    """Return the request's sampling fields; those that are off are left out, as not every service knows them."""
-    fields: dict[str, Any] = {
-        "max_tokens": options.max_reply_tokens,
-        "temperature": 0.0 if options.greedy else options.temperature,
-    }
-    if options.top_p < 1.0 and not options.greedy:
-        fields["top_p"] = options.top_p
-    if options.top_k and not options.greedy:
-        fields["top_k"] = options.top_k
-    return fields
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._pool.close()
+        self._endpoint.close()
 
 
 class OpenAIKind(AgentKind):
@@ -139,10 +167,22 @@ class OpenAIKind(AgentKind):
         options = read_options(EndpointOptions, settings.options, self.name)
         model, url = _parse(argument)
         retries = RetrySettings(timeout=options.timeout, tries=options.tries, pause=options.pause)
-        endpoint = ChatEndpoint(url, model, os.environ.get(KEY), retries, connections=settings.parallel)
-        player = EndpointAgent(endpoint, options.builder(face), options, settings.parallel)
-        identity = {"model": model, "url": url, **options.identity()}
-        return Contestant(f"{self.name}:{argument}", player, identity, options.reply_mode)
+        ledger = Ledger(Prices(options.prompt_price, options.reply_price))
+        endpoint = ChatEndpoint(
+            url, model, os.environ.get(KEY), retries, connections=settings.parallel, ledger=ledger
+        )
+        form = make_format(options.format, face.env.reply_grammar, options.tool_choice)
+        conversation = Conversation(options.builder(face), options.context, form)
+        player = EndpointAgent(endpoint, conversation, {**options.sampling(), **form.request()}, settings.parallel)
+        return Contestant(
+            f"{self.name}:{argument}",
+            player,
+            {"model": model, "url": url, **options.identity()},
+            options.reply_mode,
+            ledger=ledger,
+            rehearsal=Rehearsal(conversation, options.max_reply_tokens, ledger.prices),
+            close=player.close,
+        )
 
 
 def _parse(argument: str) -> tuple[str, str]:
@@ -153,4 +193,8 @@ def _parse(argument: str) -> tuple[str, str]:
     url = match["url"] or os.environ.get(BASE_URL)
     if not url:
         raise ConfigError(f"agent 'openai:{argument}' names no address: write {OpenAIKind.usage} or set {BASE_URL}")
+    if urlsplit(url).username is not None:
+        raise ConfigError(
+            f"the address of an endpoint holds no name or password, which results would show; set {KEY}"
+        )
     return match["model"], url

@@ -115,3 +115,14 @@ def no_options(agent: str, given: Mapping[str, Any]) -> None:
     """
     if given:
         raise ConfigError(f"agent {agent!r} takes no --agent-option, got {', '.join(sorted(given))}")
+
+
+def no_argument(agent: str, argument: str, given: Mapping[str, Any]) -> None:
+    """Refuse a text after the colon, and options.
+
+    Raises:
+        ConfigError: There is one, or there are some.
+    """
+    no_options(agent, given)
+    if argument:
+        raise ConfigError(f"agent {agent!r} takes nothing after a colon, got {argument!r}")

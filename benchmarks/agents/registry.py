@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from agent_gym.core.driver import EnvFace
 from agent_gym.core.errors import ConfigError, suggest
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.agents.basic import OracleKind, RandomKind
+from benchmarks.agents.human import HumanKind
 from benchmarks.agents.local import LocalKind
 from benchmarks.agents.openai import OpenAIKind
 from benchmarks.agents.trained import RunKind
 
 GROUP = "agent_gym.agents"
-_BUNDLED: tuple[type[AgentKind], ...] = (OracleKind, RandomKind, RunKind, LocalKind, OpenAIKind)
+_BUNDLED: tuple[type[AgentKind], ...] = (OracleKind, RandomKind, HumanKind, RunKind, LocalKind, OpenAIKind)
 
 
 def agent_kinds() -> dict[str, AgentKind]:
-    """Return the known kinds by name: the bundled ones and those that installed packages add."""
-    kinds = [kind() for kind in _BUNDLED]
-    kinds += [entry.load()() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
-    return {kind.name: kind for kind in kinds}
+    """Return the known kinds by name: the bundled ones and those that installed packages add.
+
+    Raises:
+        ConfigError: A package's kind cannot be loaded, or has the name of another.
+    """
+    kinds = {kind.name: kind() for kind in _BUNDLED}
+    for name, entry in _added().items():
+        kinds[name] = _load(entry)
+    return kinds
+
+
+def _added() -> dict[str, EntryPoint]:
+    """Return the entry points of other packages by the name of their kind."""
+    bundled = {kind.name for kind in _BUNDLED}
+    found: dict[str, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        other = found.get(entry.name)
+        if entry.name in bundled or (other is not None and other.value != entry.value):
+            raise ConfigError(
+                f"the agent {entry.name!r} of {entry.value} has the name of "
+                f"{'a bundled agent' if other is None else other.value}; uninstall one of the packages"
+            )
+        found[entry.name] = entry
+    return found
+
+
+def _load(entry: EntryPoint) -> AgentKind:
+    try:
+        kind = entry.load()()
+    except Exception as error:
+        raise ConfigError(f"the agent {entry.name!r} of {entry.value} cannot be loaded: {error!r}") from error
+    if not isinstance(kind, AgentKind) or kind.name != entry.name:
+        raise ConfigError(
+            f"the entry point {entry.name!r} of group {GROUP} names {entry.value}; expected a subclass of "
+            f"benchmarks.agents.AgentKind whose name is {entry.name!r}"
+        )
+    return kind
 
 
 def make_agent(spec: str, face: EnvFace, settings: AgentSettings | None = None) -> Contestant:
     """Make the agent that a text names.
 
     Args:
-        spec: `oracle`, `random`, `run:FOLDER`, `hf:PATH`, `openai:MODEL@URL`, or another kind with its argument.
+        spec: `oracle`, `random`, `human`, `run:FOLDER`, `hf:PATH`, `openai:MODEL@URL`, or another kind with its
+            argument.
         face: The environment that will be played.
         settings: Batch size, device and options of the kind.
 
@@ -51,10 +86,23 @@ def default_environment(spec: str) -> tuple[str, dict[str, Any]] | None:
     return kind.environment(argument)
 
 
+def find_kind(spec: str) -> AgentKind:
+    """Return the kind of the agent that a text names; loads no other package's kinds.
+
+    Raises:
+        ConfigError: There is no such kind; the message lists the known ones.
+    """
+    return _split(spec)[0]
+
+
 def _split(spec: str) -> tuple[AgentKind, str]:
     name, _, argument = spec.partition(":")
-    kinds = agent_kinds()
-    if name not in kinds:
-        known = ", ".join(kind.usage for kind in kinds.values())
-        raise ConfigError(f"no agent {spec!r}.{suggest(name, kinds)} Known agents: {known}")
-    return kinds[name], argument
+    for kind in _BUNDLED:
+        if kind.name == name:
+            return kind(), argument
+    added = _added()
+    if name not in added:
+        known = [*(kind.usage for kind in _BUNDLED), *added]
+        names = [*(kind.name for kind in _BUNDLED), *added]
+        raise ConfigError(f"no agent {spec!r}.{suggest(name, names)} Known agents: {', '.join(known)}")
+    return _load(added[name]), argument

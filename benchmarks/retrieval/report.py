@@ -19,7 +19,7 @@ from agent_gym.retrieval import RetrieverKind, open_index, open_retriever
 from benchmarks.retrieval.corpus import queries as generated_queries
 from benchmarks.retrieval.load import LoadFigures, measure_load
 from benchmarks.retrieval.recall import Recall, measure_recall, read_questions
-from benchmarks.throughput.report import run_child
+from benchmarks.throughput.upstream import run_child
 
 KS = (3, 10)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
-from benchmarks.throughput.report import run_child
+from benchmarks.throughput.upstream import run_child
 
 
 def run_search(count: int, queries: int, index: Path | None, output: Path | None) -> None:

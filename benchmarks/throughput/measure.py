@@ -1,10 +1,13 @@
-"""Rates in CPU time, and peak memory of this process."""
+"""Rates in CPU time, and memory of this process."""
 
 from __future__ import annotations
 
+import os
+import resource
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 
 def cpu_rate(work: Callable[[], object], amount: int, seconds: float) -> float:
@@ -24,14 +27,23 @@ def cpu_rate(work: Callable[[], object], amount: int, seconds: float) -> float:
             return done / spent
 
 
-def durations(work: Callable[[int], object], seconds: float, least: int) -> list[float]:
-    """Return the CPU seconds of `work(0)`, `work(1)`, ... until they add up to `seconds`, at least `least`."""
+def durations(
+    work: Callable[[int], object], seconds: float, least: int, clock: Callable[[], float] = time.process_time
+) -> list[float]:
+    """Return the seconds of `work(0)`, `work(1)`, ... until they add up to `seconds`, at least `least`.
+
+    Args:
+        work: Called with the number of the call.
+        seconds: Seconds to measure for.
+        least: Calls to make at least.
+        clock: What to measure by; CPU time unless another is given.
+    """
     taken: list[float] = []
     total = 0.0
     while total < seconds or len(taken) < least:
-        begin = time.process_time()
+        begin = clock()
         work(len(taken))
-        taken.append(time.process_time() - begin)
+        taken.append(clock() - begin)
         total += taken[-1]
     return taken
 
@@ -51,3 +63,11 @@ def peak_kib_per_item(make: Callable[[int], object], count: int) -> float:
     finally:
         tracemalloc.stop()
     return (peak - before) / 1024 / count
+
+
+def resident_mib() -> float:
+    """Return the resident memory of this process in MiB; the largest so far where the system tells no more."""
+    path = Path("/proc/self/statm")
+    if path.exists():
+        return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

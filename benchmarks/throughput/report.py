@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -18,9 +16,11 @@ from rich.table import Table
 from agent_gym._version import __version__
 from agent_gym.core.errors import AgentGymError, ConfigError, suggest
 from benchmarks.throughput.alfworld_report import ALFWORLD_MISSING, alfworld_table, compare_alfworld
+from benchmarks.throughput.overview_report import ALL, run_overview
+from benchmarks.throughput.upstream import Upstreams, run_child
 from benchmarks.throughput.webshop_report import webshop_table
 
-SUITES = ("sokoban", "alfworld", "webshop", "searchqa")
+SUITES = (ALL, "sokoban", "alfworld", "webshop", "searchqa")
 _HERE = Path(__file__).parent
 _MISSING = (
     "gym-sokoban is not installed for {python}. To measure it: python -m venv upstream && "
@@ -29,34 +29,45 @@ _MISSING = (
 
 
 def run_suite(
-    name: str, upstream: Path | None, seconds: float, repeats: int, output: Path | None, data: Path | None = None
+    name: str,
+    upstreams: Upstreams,
+    seconds: float,
+    repeats: int,
+    output: Path | None,
+    data: Path | None = None,
+    plot: Path | None = None,
 ) -> None:
     """Measure both sides, print the table and write the figures.
 
     Args:
-        name: Name of a suite.
-        upstream: Interpreter that has the original package; this one when None.
+        name: Name of a suite; `all` measures every environment in the same terms.
+        upstreams: Interpreters that have the original packages.
         seconds: CPU seconds per measurement.
         repeats: Measurements of which the median counts.
         output: JSON file to write, or None.
         data: Folder of real games (ALFWorld), a catalogue store (WebShop), or questions and passages
             (SearchQA); None plays generated ones.
+        plot: Image to write, of the suite `all`; or None.
 
     Raises:
-        ConfigError: There is no such suite or interpreter, or the suite reads no data.
+        ConfigError: There is no such suite, or it reads no data or draws no plot.
         AgentGymError: A measurement failed.
     """
     if name not in SUITES:
         raise ConfigError(f"no throughput suite {name!r}.{suggest(name, SUITES)} Suites: {', '.join(SUITES)}")
+    if data is not None and name in (ALL, "sokoban"):
+        raise ConfigError(f"--data names games or a catalogue; the suite {name!r} reads none")
+    if plot is not None and name != ALL:
+        raise ConfigError(f"--plot is of the suite {ALL!r}; the suite {name!r} draws none")
+    if name == ALL:
+        run_overview(upstreams, seconds, repeats, output, plot)
+        return
+    upstream = upstreams.of(name)
     if name == "searchqa":
         from benchmarks.throughput.searchqa import run_searchqa
 
         run_searchqa(seconds, repeats, data, output)
         return
-    if upstream is not None and not upstream.is_file():
-        raise ConfigError(f"--upstream names a Python interpreter; there is no file {upstream}")
-    if data is not None and name == "sokoban":
-        raise ConfigError(f"--data names games or a catalogue; the suite {name!r} reads none")
     console = Console()
     with Console(stderr=True).status("Measuring"):
         if name == "alfworld":
@@ -106,7 +117,7 @@ def measure_sokoban(upstream: Path | None, seconds: float, repeats: int) -> dict
 
 
 def measure_alfworld(
-    upstream: Path | None, seconds: float, repeats: int, data: Path | None, games: int = 6
+    upstream: Path | None, seconds: float, repeats: int, data: Path | None = None, games: int = 6
 ) -> dict[str, Any]:
     """Return the figures of ALFWorld, ours and the stock engine's."""
     from benchmarks.throughput.alfworld import make_job
@@ -197,17 +208,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def run_child(command: Sequence[str], job: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one side and return the object that it prints."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    done = subprocess.run(
-        command, input=json.dumps(job), capture_output=True, text=True, check=False, env=environment
-    )
-    try:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise AgentGymError(f"the measurement by {Path(command[0]).name} failed: {last}") from None
-    return found

@@ -13,8 +13,8 @@ from typing import Any
 from rich.table import Table
 
 from agent_gym._version import __version__
-from benchmarks.throughput.report import run_child
 from benchmarks.throughput.trainer import make_job
+from benchmarks.throughput.upstream import run_child
 
 _HERE = Path(__file__).parent
 PARTS = ("sampling", "update", "total")

@@ -7,8 +7,6 @@ catalogue, measured once with search stubbed, is 65 steps per CPU second.
 from __future__ import annotations
 
 import json
-import os
-import resource
 import subprocess
 import sys
 import time
@@ -19,7 +17,7 @@ from typing import Any
 
 from agent_gym.core.seeding import generator
 from agent_gym.registration import make_env
-from benchmarks.throughput.measure import cpu_rate, durations
+from benchmarks.throughput.measure import cpu_rate, durations, resident_mib
 
 ENV_ID = "WebShop-v0"
 COUNTS = (1, 16, 256)
@@ -148,7 +146,7 @@ def _memory_child(options: Mapping[str, Any], count: int) -> dict[str, float]:
 
 def memory(job: Mapping[str, Any]) -> dict[str, float]:
     """Return resident memory before and after making environments and playing in them."""
-    before = _resident()
+    before = resident_mib()
     begin = time.process_time()
     envs = [make_env(ENV_ID, job["options"]) for _ in range(job["count"])]
     for number, env in enumerate(envs):
@@ -158,17 +156,10 @@ def memory(job: Mapping[str, Any]) -> dict[str, float]:
     return {
         "envs": job["count"],
         "before_mib": before,
-        "after_mib": _resident(),
+        "after_mib": resident_mib(),
         "private_mib": _private(),
         "cpu_s": time.process_time() - begin,
     }
-
-
-def _resident() -> float:
-    path = Path("/proc/self/statm")
-    if path.exists():
-        return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _private() -> float | None:

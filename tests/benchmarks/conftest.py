@@ -24,3 +24,13 @@ def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     Trainer(RunFolder.create(folder, resolve_config(SETTINGS)), SilentReporter()).run()
     return folder
+
+
+@pytest.fixture
+def service():
+    """Return an OpenAI-compatible server of this process."""
+    from tests.benchmarks.service import Service
+
+    running = Service()
+    yield running
+    running.close()

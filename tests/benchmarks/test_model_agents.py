@@ -4,189 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
-import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import FinishReason
-from benchmarks.agents.endpoint import ChatEndpoint, ContextLengthError, EndpointError, RetrySettings
+from agent_gym.core.replies import ReplyGrammar
+from benchmarks.agents.endpoint import ChatEndpoint
+from benchmarks.agents.formats import ToolFormat
+from benchmarks.agents.ledger import Prices
 from benchmarks.agents.openai import EndpointOptions, _parse
 from benchmarks.agents.play_options import PlayOptions, read_options
-from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.evaluate import EvalConfig, estimate, evaluate
 
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 CONFIG = EvalConfig("Sokoban-v0", options={"max_moves": 4}, episodes=4, max_turns=3, device="cpu")
 FAST = {"tries": 3, "pause": 0.0, "timeout": 5.0}
-HELLO = [{"role": "user", "content": "Moves that change the board: left, up."}]
-
-
-class Service:
-    """An OpenAI-compatible service whose models behave as their names say."""
-
-    def __init__(self):
-        self.requests = []
-        self.running = self.most_running = 0
-        self.lock = threading.Lock()
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(handler):  # noqa: N805
-                self.answer(handler)
-
-            def log_message(handler, *arguments):  # noqa: N805
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
-
-    def answer(self, handler):
-        body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
-        with self.lock:
-            self.running += 1
-            self.most_running = max(self.running, self.most_running)
-            key = json.dumps(body["messages"])
-            earlier = sum(request["key"] == key for request in self.requests)
-            self.requests.append(
-                {"key": key, "path": handler.path, "auth": handler.headers.get("authorization"), **body}
-            )
-        try:
-            self.behave(body["model"], earlier, body, handler)
-        finally:
-            with self.lock:
-                self.running -= 1
-
-    def behave(self, model, earlier, body, handler):
-        kind, _, count = model.partition("-")
-        if kind == "slow" and earlier < int(count):
-            time.sleep(0.6)
-        if kind == "crowd":
-            time.sleep(0.15)
-        if kind == "status" and (count.endswith("always") or not earlier):
-            status = int(count.split("-")[0])
-            said = "maximum context length is 10 tokens" if "context" in count else "no"
-            return send(handler, status, json.dumps({"error": {"message": said}}), {"Retry-After": "0"})
-        if kind == "malformed" and earlier < int(count):
-            return send(handler, 200, '{"choices": [{"mess')
-        if kind == "shapeless":
-            return send(handler, 200, json.dumps({"choices": [{"message": {"content": ["left"]}}]}))
-        if kind == "hangup" and not earlier:
-            handler.close_connection = True
-            return handler.connection.close()
-        text = body["messages"][-1]["content"]
-        moves = text.split("Moves that change the board: ")[-1].split(".")[0].split(", ")
-        reply, finish = f"<action>{moves[0]}</action>", "stop"
-        if kind == "cut":
-            reply, finish = "I would first look at the", "length"
-        if kind == "silent":
-            reply = None
-        choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": finish}
-        return send(handler, 200, json.dumps({"object": "chat.completion", "choices": [choice]}))
-
-
-def send(handler, status, text, headers=()):
-    data = text.encode()
-    handler.send_response(status)
-    for name, value in dict(headers).items():
-        handler.send_header(name, value)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(len(data)))
-    handler.end_headers()
-    handler.wfile.write(data)
-
-
-@pytest.fixture
-def service():
-    running = Service()
-    yield running
-    running.close()
-
-
-def ask(service, model, **settings):
-    endpoint = ChatEndpoint(service.url, model, settings=RetrySettings(**{"pause": 0.0, **settings}))
-    try:
-        return endpoint.complete(HELLO, {"max_tokens": 8}, seed=7)
-    finally:
-        endpoint.close()
-
-
-# The client ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("model", "tries"),
-    [("plain", 1), ("status-500", 2), ("status-429", 2), ("malformed-2", 3), ("hangup", 2)],
-)
-def test_what_may_pass_is_tried_again(service, model, tries):
-    done = ask(service, model)
-    assert (done.text, done.finish_reason, done.tries) == ("<action>left</action>", FinishReason.STOP, tries)
-
-
-def test_a_slow_answer_is_given_up_and_asked_for_again(service):
-    assert ask(service, "slow-1", timeout=0.3).tries == 2
-    with pytest.raises(EndpointError, match=r"in 2 tries.*ReadTimeout"):
-        ask(service, "slow-9", timeout=0.2, tries=2)
-
-
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        ("status-503-always", "status 503"),
-        ("malformed-9", "no chat completion"),
-        ("shapeless", "content is no text"),
-        ("status-400-always", "rejects the request: status 400"),
-    ],
-)
-def test_what_does_not_pass_is_an_error_of_the_service(service, model, said):
-    with pytest.raises(EndpointError, match=said):
-        ask(service, model, tries=2)
-
-
-def test_nobody_listening_is_an_error_of_the_service():
-    endpoint = ChatEndpoint("http://127.0.0.1:9/v1", "m", settings=RetrySettings(pause=0.0, tries=2))
-    with pytest.raises(EndpointError, match="ConnectError"):
-        endpoint.complete(HELLO, {}, 0)
-
-
-@pytest.mark.parametrize("status", [401, 404])
-def test_a_wrong_key_or_model_is_not_tried_again(service, status):
-    with pytest.raises(ConfigError, match=f"refuses the request for model .*{status}"):
-        ask(service, f"status-{status}-always")
-    assert len(service.requests) == 1
-
-
-def test_a_conversation_that_is_too_long_is_told_apart(service):
-    with pytest.raises(ContextLengthError):
-        ask(service, "status-400-context-always")
-
-
-def test_pauses_grow_up_to_a_limit_and_heed_what_the_service_asks_for(service):
-    waits = []
-    settings = RetrySettings(pause=1.0, tries=6, longest_pause=5.0)
-    endpoint = ChatEndpoint(service.url, "malformed-9", settings=settings, sleep=waits.append)
-    with pytest.raises(EndpointError):
-        endpoint.complete(HELLO, {}, 3)
-    assert len(waits) == 5
-    assert all(0.5 * 2**n <= wait <= 2**n for n, wait in enumerate(waits[:3]))
-    assert waits[-1] == 5.0
-    asked = []
-    endpoint = ChatEndpoint(service.url, "status-429-always", settings=settings, sleep=asked.append)
-    with pytest.raises(EndpointError):
-        endpoint.complete(HELLO, {}, 3)
-    assert asked == [0.0] * 5
 
 
 # The agent -----------------------------------------------------------------------------------------------
@@ -227,10 +63,120 @@ def test_a_service_that_fails_now_and_then_changes_no_result(service):
     assert shaky.summary.n_error == 0
 
 
-def test_a_service_that_is_down_counts_as_errors_and_not_as_failures(service):
-    result = play(service, "status-500-always")
-    assert (result.summary.n_ok, result.summary.n_error) == (0, 4)
-    assert all(row.stop_reason == "tool_error" and "failed" in row.error for row in result.rows)
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("status-500-always", "server_error"),
+        ("slow-9", "timeout"),
+        ("malformed-9", "malformed_reply"),
+        ("torn-always", "cut_off"),
+        ("miser", "cut_short"),
+    ],
+)
+def test_a_broken_service_counts_as_errors_by_name_and_not_as_failures(service, tmp_path, model, name):
+    result = play(service, model, tmp_path / "r.json", tries=2, timeout=0.3)
+    summary = result.summary
+    assert (summary.n_ok, summary.n_error, summary.errors, summary.coverage) == (0, 4, {name: 4}, 0.0)
+    assert summary.success.n == 0
+    assert all((row.stop_reason, row.error_name) == ("tool_error", name) for row in result.rows)
+    assert all(episode.error.startswith(name) for episode in read_episodes(tmp_path / "r.episodes.jsonl"))
+    mended = dataclasses.replace(CONFIG, agent_options=FAST, output=tmp_path / "r.json", resume=True)
+    with pytest.raises(ConfigError, match=r"another evaluation.*agent"):
+        evaluate(mended, f"openai:plain@{service.url}")
+
+
+def test_when_the_service_is_back_the_errors_are_played_again_with_more_patience(service, tmp_path):
+    first = play(service, "malformed-3", tmp_path / "r.json", tries=1, prompt_price=1.0)
+    assert first.summary.errors == {"malformed_reply": 4}
+    options = {**FAST, "tries": 4, "prompt_price": 2.0, "reply_price": 10.0}
+    again = dataclasses.replace(CONFIG, agent_options=options, output=tmp_path / "r.json", resume=True)
+    result = evaluate(again, f"openai:malformed-3@{service.url}")
+    assert (result.summary.n_ok, result.summary.n_error) == (4, 0)
+    assert len(list(read_episodes(tmp_path / "r.episodes.jsonl"))) == 4
+    spent, turns = result.details["spent"], sum(row.turns for row in result.rows)
+    assert spent["requests"] == len(service.requests)
+    assert spent["replies"] == turns
+    assert spent["failed_requests"] == {"malformed_reply": len(service.requests) - turns}
+    assert (spent["prompt_tokens"], spent["reply_tokens"]) == (100 * turns, 7 * turns)
+    assert spent["cost"] == pytest.approx(turns * (2.0 * 100 + 10.0 * 7) / 1e6)
+    assert sum(row.prompt_tokens for row in result.rows) == 100 * turns
+
+
+def test_tokens_are_unknown_where_the_service_does_not_count_them(service):
+    result = play(service, "uncounted")
+    assert result.summary.prompt_tokens is None
+    assert result.details["spent"]["replies_without_usage"] == sum(row.turns for row in result.rows)
+
+
+def test_a_slow_reply_holds_up_its_own_episode_only(service):
+    config = dataclasses.replace(CONFIG, episodes=5, parallel=2, agent_options={**FAST, "tries": 1, "timeout": 1.5})
+    ended = []
+    result = evaluate(config, f"openai:stall@{service.url}", on_episode=lambda row: ended.append(row.error_name))
+    assert ended == ["", "", "", "", "timeout"]
+    assert result.summary.n_ok == 4
+
+
+def test_the_estimate_asks_nothing_and_bounds_what_is_spent(service, tmp_path):
+    options = {**FAST, "max_reply_tokens": 10, "prompt_price": 1.0, "reply_price": 4.0}
+    config = dataclasses.replace(CONFIG, agent_options=options)
+    found = estimate(config, f"openai:plain@{service.url}")
+    assert not service.requests
+    assert (found.episodes, found.max_turns) == (4, 3)
+    seen = []
+    evaluate(config, f"openai:plain@{service.url}", on_estimate=seen.append)
+    assert seen == [found]
+    characters = sum(len(request["messages"][0]["content"]) for request in service.requests)
+    assert characters / 4 * 0.5 < found.prompt_tokens <= found.most_prompt_tokens
+    assert characters / 4 <= found.most_prompt_tokens * 1.05
+    assert found.most_reply_tokens == 4 * 3 * 10
+    assert found.most_cost == pytest.approx((found.most_prompt_tokens + 4 * found.most_reply_tokens) / 1e6)
+    assert "at most" in found.text()
+    assert estimate(CONFIG, "oracle") is None
+
+
+# Formats -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("context", ["window", "full"])
+def test_tool_calls_play_as_tags_do_and_are_recorded_in_the_same_grammar(service, tmp_path, context):
+    tags = play(service, "plain", context=context)
+    tools = play(service, "plain-call", tmp_path / "r.json", context=context, format="tools")
+    assert [(row.turns, row.reward) for row in tools.rows] == [(row.turns, row.reward) for row in tags.rows]
+    turn = next(iter(read_episodes(tmp_path / "r.episodes.jsonl"))).turns[0]
+    assert turn.reply.startswith("<think>To the box.</think><action>")
+    assert turn.thought == "To the box."
+    request = next(r for r in service.requests if "tools" in r)
+    assert request["tools"][0]["function"]["name"] == "action"
+    assert "<action>" not in request["messages"][0]["content"]
+    longest = max((r for r in service.requests if "tools" in r), key=lambda r: len(r["messages"]))["messages"]
+    roles = ["user"] if context == "window" else ["user", *["assistant", "tool"] * 2]
+    assert [message["role"] for message in longest] == roles
+
+
+@pytest.mark.parametrize(
+    ("kind", "valid"), [("garbled", False), ("unknown", False), ("none", True), ("twice", True)]
+)
+def test_tool_calls_that_cannot_be_read_are_invalid_replies_of_the_model(service, kind, valid):
+    result = play(service, f"plain-{kind}", format="tools")
+    assert result.summary.n_error == 0
+    assert result.summary.invalid_format == (0.0 if valid else 1.0)
+
+
+def test_each_way_to_act_is_a_tool():
+    form = ToolFormat(ReplyGrammar({"search": "search[{}]", "answer": "answer[{}]"}))
+    tools = [tool["function"] for tool in form.request()["tools"]]
+    assert [(tool["name"], tool["description"]) for tool in tools] == [
+        ("search", "Act: search[text]."),
+        ("answer", "Act: answer[text]."),
+    ]
+    call = {"function": {"name": "search", "arguments": {"text": "Rush"}}}
+    assert form.read({"content": None, "tool_calls": [call]}) == "<search>Rush</search>"
+
+
+def test_thoughts_that_the_service_cut_out_are_put_back(service, tmp_path):
+    play(service, "thinker", tmp_path / "r.json")
+    turns = [turn for e in read_episodes(tmp_path / "r.episodes.jsonl") for turn in e.turns]
+    assert {turn.thought for turn in turns} == {"Boxes are heavy."}
 
 
 def test_a_refused_key_ends_the_evaluation(service):
@@ -290,6 +236,8 @@ def test_model_and_address_are_told_apart(monkeypatch):
         _parse("m")
     with pytest.raises(ConfigError, match="needs a model"):
         _parse("")
+    with pytest.raises(ConfigError, match="no name or password"):
+        _parse("m@https://me:secret@a/v1")
 
 
 def test_options_are_checked():
@@ -306,6 +254,15 @@ def test_options_are_checked():
     ):
         with pytest.raises(ConfigError, match=said):
             read_options(PlayOptions, given, "hf")
+    for given, said in (
+        ({"format": "xml"}, "one of tags, tools"),
+        ({"tool_choice": "maybe"}, "required or auto"),
+        ({"limit_field": "n"}, "max_completion_tokens"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            read_options(EndpointOptions, given, "openai")
+    with pytest.raises(ConfigError, match="at least 0"):
+        Prices(-1.0, 0.0)
     with pytest.raises(ConfigError, match="takes no --agent-option"):
         evaluate(dataclasses.replace(CONFIG, agent_options={"greedy": True}), "oracle")
     with pytest.raises(ConfigError, match="starts with http"):
