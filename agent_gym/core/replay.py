@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +74,30 @@ def replay(
         return _replay(episode, made, task)
     finally:
         made.close()
+
+
+def replayed_states(
+    episode: Episode, env: gym.Env[Any, Any], *, task: Mapping[str, Any] | str | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield observation and info before each recorded turn, playing the actions again.
+
+    Args:
+        episode: The recorded episode.
+        env: Environment to play in.
+        task: Record of the task, for an episode of a task that is in no list.
+
+    Raises:
+        ReplayMismatchError: An observation is not the recorded one, or the replay ends early.
+        DataError: The episode is of a custom task and `task` is None.
+    """
+    observation, info = _start(episode, env, task)
+    for index, turn in enumerate(episode.turns):
+        if observation != turn.observation or info["stop_reason"]:
+            what = _differ("observation", turn.observation, observation)
+            raise ReplayMismatchError(f"task {episode.task_id!r}: turn {index + 1}, {what}")
+        yield observation, info
+        if index + 1 < len(episode.turns):
+            observation, _, _, _, info = env.step(_action(turn))
 
 
 def _replay(episode: Episode, env: gym.Env[Any, Any], task: Any) -> ReplayReport:

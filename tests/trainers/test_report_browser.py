@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser import WIDTHS, assert_stands_alone, show
 from tests.trainers.reports import write_run
 from trainers.report import write_report
 
 pytestmark = pytest.mark.slow
-WIDTHS = (375, 1440)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("no Chromium with its chromedriver on this machine")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield found
-    found.quit()
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +26,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def show(browser: Any, page: Path, width: int) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    browser.get_log("browser")
-    browser.get(page.as_uri())
-
-
 @pytest.mark.parametrize("name", ["healthy", "ruined", "both"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_draws_every_chart_and_fits(browser: Any, pages: dict[str, Path], name: str, width: int) -> None:
     show(browser, pages[name], width)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     empty = browser.execute_script(
         "return [...document.querySelectorAll('.chart')]"
         ".filter(chart => !chart.querySelector('svg path, svg rect, svg circle')).map(chart => chart.textContent)"
@@ -65,8 +37,7 @@ def test_the_page_draws_every_chart_and_fits(browser: Any, pages: dict[str, Path
     assert empty == []
     assert "NaN" not in browser.execute_script("return document.querySelector('main').innerHTML")
     assert browser.title != "taken"
-    assert browser.get_log("browser") == []
-    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert_stands_alone(browser, width)
 
 
 def test_the_pointer_shows_values_and_the_button_switches_the_theme(browser: Any, pages: dict[str, Path]) -> None:

@@ -1,4 +1,3 @@
-"use strict";
 // Draws the curves of the page as SVG at the size they are shown, and again when that changes.
 (() => {
   const runs = JSON.parse(document.getElementById("data").textContent).runs;
@@ -289,10 +288,4 @@
     for (const { target } of entries) if (Number(target.dataset.width) !== target.clientWidth) draw(target);
   });
   for (const figure of document.querySelectorAll(".chart")) { draw(figure); watcher.observe(figure); }
-
-  document.getElementById("theme").addEventListener("click", () => {
-    const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const now = root.dataset.theme || (dark ? "dark" : "light");
-    root.dataset.theme = now === "dark" ? "light" : "dark";
-  });
 })();

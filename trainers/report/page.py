@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
-from agent_gym._version import __version__
 from agent_gym.core.errors import ConfigError
+from agent_gym.page import embedded, page_environment, page_file, write_page
 from trainers.detector import COLLAPSES
 from trainers.metrics import METRICS, QUANTILES
 from trainers.report.charts import BUCKET_LABELS, PREFIXES, RATIO_SIGNS, SECTIONS, Chart, Line, Scale
@@ -47,11 +43,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None) -
     names = _names([Path(run) for run in runs])
     page = render([read_run(run, name) for run, name in zip(runs, names, strict=True)])
     target = Path(runs[0]) / REPORT_FILE if output is None else Path(output)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".tmp-{target.name}")
-    partial.write_text(page, encoding="utf-8")
-    os.replace(partial, target)
-    return target
+    return write_page(target, page)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -66,11 +58,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def render(runs: Sequence[RunData]) -> str:
     """Return the page about runs as HTML."""
-    loader = jinja2.FileSystemLoader(_FOLDER)
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"number": _number, "interval": _interval, "share": _share, "duration": _duration}
+    environment = page_environment(_FOLDER, {"interval": _interval, "duration": _duration})
     present = {name for run in runs for name, values in run.series.items() if any(v is not None for v in values)}
     sections = [
         (key, title, [chart for chart in charts if any(line.metric in present for line in chart.lines)])
@@ -91,11 +79,10 @@ def render(runs: Sequence[RunData]) -> str:
         buckets=list(BUCKET_LABELS.items()),
         quantiles=QUANTILES,
         differences=_differences(runs),
-        data=_embedded(_chart_data(runs)),
-        style=Markup((_FOLDER / "style.css").read_text(encoding="utf-8")),
-        script=Markup((_FOLDER / "charts.js").read_text(encoding="utf-8")),
+        data=embedded(_chart_data(runs)),
+        style=page_file(_FOLDER / "style.css"),
+        script=page_file(_FOLDER / "charts.js"),
         collapses={name.value for name in COLLAPSES},
-        version=__version__,
     )
 
 
@@ -126,12 +113,6 @@ def _band(run: RunData) -> list[float]:
     return [1 - float(algorithm.get("eps_low", 0)), 1 + float(algorithm.get("eps_high", 0))]
 
 
-def _embedded(value: Any) -> Markup:
-    """Return JSON that may stand inside a script element."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
-
-
 def _differences(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
     """Return the settings in which runs differ, with each run's value."""
     flat = [_flat(run.config) for run in runs]
@@ -149,14 +130,6 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             found[prefix + name] = value
     return found
-
-
-def _number(value: float | None, form: str = ".3g") -> str:
-    return "–" if value is None or not math.isfinite(value) else format(value, form).replace("-", "−")
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None or not math.isfinite(value) else f"{value:.1%}".replace("%", " %")
 
 
 def _interval(found: Interval | None) -> str:
