@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from benchmarks import bench_cli, eval_cli
+from benchmarks.leaderboard import cli as leaderboard_cli
+from benchmarks.viewer import cli as viewer_cli
 
 
 def register(app: typer.Typer) -> None:
     """Add the subcommands."""
-    for module in (eval_cli, bench_cli):
+    for module in (eval_cli, leaderboard_cli, viewer_cli, bench_cli):
         module.register(app)

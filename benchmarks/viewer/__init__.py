@@ -1,6 +1,5 @@
-"""`agent-gym view`: recorded episodes as one self-contained HTML page."""
+"""`agent-gym view`: recorded episodes as one self-contained HTML page.
 
-from benchmarks.viewer.page import write_view
-from benchmarks.viewer.records import ViewOptions
-
-__all__ = ["ViewOptions", "write_view"]
+`records` reads episode files, `prompts` renders the prompts of their turns again with the `recipes` found beside them,
+`tokens` finds the texts of sampled tokens, and `page` puts all into one file.
+"""

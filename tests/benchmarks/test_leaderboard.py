@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError, DataError
-from benchmarks.leaderboard import Entry, make_board, read_board_file, read_entries, write_board_file
+from benchmarks.leaderboard.board import make_board
+from benchmarks.leaderboard.compact import read_board_file, write_board_file
+from benchmarks.leaderboard.entries import Entry, read_entries
 from benchmarks.leaderboard.page import render_board
 from benchmarks.leaderboard.show import END, START, markdown, write_markdown
 from tests.benchmarks.boards import HOSTILE, Played
