@@ -18,11 +18,15 @@ def register(app: typer.Typer) -> None:
 
 def evaluate_agent(
     agent: str = typer.Option(
-        ...,
+        None,
         "--agent",
         "-a",
         help="oracle, random, human, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL.",
     ),
+    suite: str = typer.Option(
+        None, "--suite", help="Play a list of evaluations in place of one: smoke, standard, paper, a TOML file."
+    ),
+    suites: bool = typer.Option(False, "--suites", help="List the suites with their parts, and stop."),
     env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
     split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
     episodes: int = typer.Option(None, "--episodes", "-n", help="Tasks, the first ones of the split [100]."),
@@ -38,7 +42,9 @@ def evaluate_agent(
     parallel: int = typer.Option(64, "--parallel", min=1, help="Episodes played at once."),
     workers: int = typer.Option(0, "--workers", min=0, help="Processes for environments; 0 uses this one."),
     device: str = typer.Option("auto", "--device", help="Device of local models: auto, cpu, cuda, cuda:N, mps."),
-    output: Path = typer.Option(None, "--output", help="Result file (JSON); episodes are written beside it."),
+    output: Path = typer.Option(
+        None, "--output", help="Result file (JSON), episodes are written beside it; for a suite a folder."
+    ),
     resume: bool = typer.Option(False, "--resume", help="Go on with the evaluation in --output."),
     only_estimate: bool = typer.Option(
         False, "--estimate", help="Print the tokens and the cost of an openai: agent, and stop."
@@ -56,6 +62,7 @@ def evaluate_agent(
         agent-gym eval --env ALFWorld-v0 --agent hf:models/smollm2 --agent-option max_reply_tokens=64
         agent-gym eval --env ALFWorld-v0 --agent openai:MODEL@http://localhost:8000/v1 --parallel 16
         agent-gym eval --env WebShop-v0 --agent openai:MODEL --agent-option prompt_price=0.15 --estimate
+        agent-gym eval --suite standard --agent random --output results/random
 
     The same tasks are played with the same episode seeds by every agent, so results can be compared task by
     task. The result names environment, split, task list (by a digest), seeds and agent. Episodes in which the
@@ -74,6 +81,35 @@ def evaluate_agent(
     from benchmarks.evaluate import EvalConfig
     from benchmarks.show import result_table
 
+    if suites:
+        from benchmarks.suites.cli import show_suites
+
+        show_suites()
+        return
+    if agent is None:
+        raise ConfigError("who plays? Name an agent with --agent; `agent-gym eval --help` lists the kinds")
+    if suite is not None:
+        from benchmarks.suites.cli import evaluate_suite
+
+        refused = {"--env": env_id, "--episodes": episodes, "--option": option, "--tasks": tasks}
+        refused |= {"--max-turns": max_turns, "--split": split != "test", "--seeds": seeds != "0"}
+        given = [name for name, value in refused.items() if value]
+        if given or output is None:
+            raise ConfigError(
+                f"a suite says itself what is played; leave out {', '.join(given)}"
+                if given
+                else "a suite needs a folder for its results: --output results/NAME"
+            )
+        base = EvalConfig(
+            env_id="",
+            parallel=parallel,
+            workers=workers,
+            device=device,
+            agent_options=parse_options(agent_option or []),
+        )
+        if evaluate_suite(suite, agent, output, base, as_json=as_json, only_estimate=only_estimate):
+            raise typer.Exit(EXIT_ERRORS)
+        return
     options = parse_options(option or [])
     if env_id is None:
         found = default_environment(agent)
@@ -133,39 +169,12 @@ def _print_estimate(config: Any, agent: str) -> None:
 
 
 def _evaluate_with_progress(config: Any, agent: str) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from benchmarks.agents import find_kind
-    from benchmarks.agents.estimate import Estimate
     from benchmarks.evaluate import evaluate
-    from benchmarks.results import EpisodeRow
+    from benchmarks.progress import EvaluationProgress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[note]}"),
-    )
-    quiet = find_kind(agent).interactive
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        bar = progress.add_task("Preparing", total=None, note="")
-        counts = [0, 0]
-
-        def planned(total: int, done: int) -> None:
-            progress.update(bar, description="Episodes", total=total, completed=done)
-
-        def estimated(found: Estimate) -> None:
-            progress.console.print(found.text(), highlight=False, markup=False, soft_wrap=True)
-
-        def ended(row: EpisodeRow) -> None:
-            counts[0] += row.success
-            counts[1] += not row.error
-            note = f"success {counts[0] / counts[1]:.2f}" if counts[1] else ""
-            progress.update(bar, advance=1, note=note)
-
-        return evaluate(config, agent, on_plan=planned, on_estimate=estimated, on_episode=ended)
+    with EvaluationProgress(quiet=find_kind(agent).interactive) as shown:
+        return evaluate(config, agent, on_plan=shown.planned, on_estimate=shown.estimated, on_episode=shown.ended)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:

@@ -1,0 +1,62 @@
+"""Progress of evaluations on the terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from benchmarks.agents.estimate import Estimate
+from benchmarks.results import EpisodeRow
+
+
+class EvaluationProgress:
+    """A bar on standard error that follows an evaluation, or several one after another.
+
+    Args:
+        quiet: Show nothing (a person is playing at the terminal).
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.fields[note]}"),
+        )
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet)
+        self._bar = self._progress.add_task("Preparing", total=None, note="")
+        self._name = "Episodes"
+        self._won = self._played = 0
+
+    def begin(self, name: str) -> None:
+        """Start on the evaluation of that name."""
+        self._name, self._won, self._played = name, 0, 0
+        self._progress.reset(self._bar, description=name, total=None, note="")
+
+    def planned(self, total: int, done: int) -> None:
+        """Say how many episodes there are, and how many were played before."""
+        self._progress.update(self._bar, description=self._name, total=total, completed=done)
+
+    def estimated(self, found: Estimate) -> None:
+        """Print what the evaluation will take."""
+        self._progress.console.print(found.text(), highlight=False, markup=False, soft_wrap=True)
+
+    def ended(self, row: EpisodeRow) -> None:
+        """Count an episode that ended."""
+        self._won += row.success
+        self._played += not row.error
+        note = f"success {self._won / self._played:.2f}" if self._played else ""
+        self._progress.update(self._bar, advance=1, note=note)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
