@@ -13,6 +13,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(_group)
     group.command("retriever")(retriever)
     group.command("webshop")(webshop)
+    group.command("openenv")(openenv)
     app.add_typer(group, name="serve")
 
 
@@ -98,3 +99,25 @@ def webshop(
     site = make_site(world, kind, rules, config)
     products = f"{len(site.shop.catalog):,} products, {len(site.goals):,} goals"
     serve(site, host, port, lambda address: typer.echo(f"{products} at {address}/"))
+
+
+def openenv(
+    env: str = typer.Argument(..., help="Environment id."),
+    option: list[str] = typer.Option([], "--option", "-o", metavar="NAME=VALUE", help="Environment option."),
+    host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; there is no authentication."),
+    port: int = typer.Option(8000, "--port", min=1, max=65535, help="Port."),
+    sessions: int = typer.Option(64, "--sessions", min=1, help="Connections at once."),
+) -> None:
+    """Serve an environment with OpenEnv's server (extra [openenv]), until Ctrl-C.
+
+    \b
+        agent-gym serve openenv Sokoban-v0 -o split=valid --port 8000
+    """
+    from agent_gym.adapters.openenv import create_app
+    from agent_gym.cli.options import parse_options
+
+    app = create_app(env, parse_options(option), max_concurrent_envs=sessions)
+    import uvicorn
+
+    typer.echo(f"{env} at http://{host}:{port}")
+    uvicorn.run(app, host=host, port=port, log_level="warning")
