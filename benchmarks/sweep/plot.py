@@ -45,7 +45,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
         if log:
             axis.set_yscale("log")
         else:
-            axis.set_ylim(-0.02, 1.02)
+            axis.set_ylim(bottom=-0.02)
     for axis in axes[1]:
         axis.set_xlabel("iteration")
     handles, labels = axes[0][0].get_legend_handles_labels()
@@ -64,7 +64,7 @@ def _draw(axis: Any, number: int, label: str, curves_SI: NDArray[np.float64], lo
     shown = curves_SI[:, seen]
     axis.plot(where, np.nanmean(shown, axis=0), color=colour, linestyle=dash, label=label, linewidth=1.6)
     axis.fill_between(
-        where, np.nanmin(shown, axis=0), np.nanmax(shown, axis=0), color=colour, alpha=0.13, linewidth=0
+        where, np.nanmin(shown, axis=0), np.nanmax(shown, axis=0), color=colour, alpha=0.08, linewidth=0
     )
 
 
