@@ -193,20 +193,24 @@ class ChatEndpoint:
         jitter = random.Random(seed)
         begin = time.perf_counter()
         tries = self._settings.tries
+        problem = _Problem(EndpointFault.CONNECTION, "nothing was asked")
         for attempt in range(1, tries + 1):
             self.ledger.requested(again=attempt > 1)
             found = self._ask(body, attempt, begin)
             if isinstance(found, Completion):
                 return found
-            self.ledger.failed(found.fault)
-            if found.error is not None:
-                raise found.error
-            if attempt == tries or not found.again or self._closed.is_set():
+            problem = found
+            self.ledger.failed(problem.fault)
+            if problem.error is not None:
+                raise problem.error
+            if attempt == tries or not problem.again or self._closed.is_set():
                 break
             steady = self._settings.pause * 2 ** (attempt - 1) * jitter.uniform(0.5, 1.0)
-            self._sleep(min(self._settings.longest_pause, steady if found.wait is None else found.wait))
+            self._sleep(min(self._settings.longest_pause, steady if problem.wait is None else problem.wait))
         count = "1 try" if attempt == 1 else f"{attempt} tries"
-        raise EndpointError(found.fault, f"{self._url} gave no usable answer in {count}; the last: {found.text}")
+        raise EndpointError(
+            problem.fault, f"{self._url} gave no usable answer in {count}; the last: {problem.text}"
+        )
 
     def close(self) -> None:
         """Stop trying again and close the connections."""
@@ -283,10 +287,10 @@ def _usage(values: Any) -> Usage | None:
     """Return the tokens that a body names, None where it does not."""
     if not isinstance(values, Mapping):
         return None
-    counts = [values.get("prompt_tokens"), values.get("completion_tokens")]
-    if not all(isinstance(count, int) and count >= 0 for count in counts):
+    read, written = values.get("prompt_tokens"), values.get("completion_tokens")
+    if not isinstance(read, int) or not isinstance(written, int) or min(read, written) < 0:
         return None
-    return Usage(*counts)
+    return Usage(read, written)
 
 
 def _asked_pause(value: str) -> float | None:

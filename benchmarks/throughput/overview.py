@@ -81,7 +81,8 @@ def record(env: Any, number: int) -> Script:
     """Play an episode of at most 30 turns, by the expert when `number` is even and by chance when it is odd."""
     random_action = importlib.import_module("agent_gym.core.agents").random_action
     info = env.reset(seed=number)[1]
-    task_id, actions = info["task_id"], []
+    task_id: str = info["task_id"]
+    actions: list[str] = []
     while not info["stop_reason"] and len(actions) < _TURNS:
         actions.append(random_action(info, number) if number % 2 else env.unwrapped.oracle_action())
         info = env.step(actions[-1])[4]
@@ -132,7 +133,8 @@ def kib_per_env(figures: Mapping[str, Any]) -> float | None:
     largest = max(figures["crowds"], key=lambda row: row["envs"])
     if largest["envs"] < 2:
         return None
-    return max(0.0, largest["after_mib"] - largest["before_mib"]) * 1024 / largest["envs"]
+    grown: float = largest["after_mib"] - largest["before_mib"]
+    return max(0.0, grown) * 1024 / largest["envs"]
 
 
 def _rate(seconds: Sequence[float]) -> float:
