@@ -25,12 +25,13 @@ from agent_gym.envs.webshop.generator_data import (
     Department,
     Kind,
 )
+from agent_gym.envs.webshop.identifiers import Numbered, Syllabic
 from agent_gym.envs.webshop.product import Product, read_prices
 
 VERSION: Final = 2
 """Changes when equal specifications give other catalogues."""
-_SCATTER: Final = 387_420_489  # odd and no multiple of five: rows get identifiers in no visible order
-_NUMBERS: Final = 10**9
+_SHORT_VERSION: Final = 2
+"""The same for catalogues of short pages only."""
 _GOAL_PRODUCTS: Final = 2_500
 _PRICED_RANGE: Final = 0.23
 _UNPRICED: Final = 0.04
@@ -42,7 +43,8 @@ class Detail(StrEnum):
     FULL = "full"
     """Titles, descriptions and features as long as a small shop's."""
     SHORT = "short"
-    """Titles of a few words, no description: for very small models."""
+    """Identifiers of a few syllables, titles of kind and attributes, prices in whole dollars, no description: for very
+    small models."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ class ShopSpec:
 
     def digest(self) -> str:
         """Return a short text that is equal for equal catalogues."""
-        return stable_hash(VERSION, *sorted(asdict(self).items()))
+        short = (_SHORT_VERSION,) if self.detail is Detail.SHORT else ()
+        return stable_hash(VERSION, *short, *sorted(asdict(self).items()))
 
 
 class CatalogGenerator:
@@ -109,6 +112,7 @@ class CatalogGenerator:
         pairs.sort(key=lambda pair: (DEPARTMENTS[pair[0]].kinds.index(pair[1]), list(DEPARTMENTS).index(pair[0])))
         self._kinds = pairs[: spec.kinds]
         self._stride = max(1, spec.products // _GOAL_PRODUCTS)
+        self._identifiers = Syllabic(spec.products) if spec.detail is Detail.SHORT else Numbered()
 
     def products(self) -> Iterator[Product]:
         """Yield the products in order."""
@@ -116,11 +120,11 @@ class CatalogGenerator:
 
     def asin(self, row: int) -> str:
         """Return the identifier of a row."""
-        return f"B{(row + 1) * _SCATTER % _NUMBERS:09d}"
+        return self._identifiers.asin(row)
 
     def row(self, asin: str) -> int:
         """Return the row of an identifier of this catalogue."""
-        return int(asin[1:]) * pow(_SCATTER, -1, _NUMBERS) % _NUMBERS - 1
+        return self._identifiers.row(asin)
 
     def product(self, row: int) -> Product:
         """Return the product of a row."""
@@ -135,7 +139,7 @@ class CatalogGenerator:
         options = tuple((axis, self._values(axis, own)) for axis in kind.axes[: max(1, spec.asked_options + 1)])
         use = own.choice(kind.uses)
         brand = "".join(own.choices(SYLLABLES, k=own.randint(2, 3))).capitalize()
-        tag, prices = read_prices(_pricing(kind, own))
+        tag, prices = read_prices(_pricing(kind, own, cents=spec.detail is Detail.FULL))
         asked = own.sample(attributes, min(len(attributes), own.randint(1, spec.asked_attributes)))
         description, bullets = self._texts(kind, attributes, use, own)
         return Product(
@@ -170,7 +174,7 @@ class CatalogGenerator:
     def _title(self, brand: str, kind: Kind, attributes: Sequence[str], use: str, own: random.Random) -> str:
         noun = kind.noun.title()
         if self.spec.detail is Detail.SHORT:
-            return f"{brand} {noun} {', '.join(attributes)}"
+            return f"{noun} {', '.join(attributes)}"
         shown = [attribute.title() for attribute in attributes[:3]]
         model = f"{own.randint(10, 99)}{own.choice('ABCDEFGH')}"
         return f"{brand} {shown[0]} {noun} for {use.title()}, {', '.join(shown[1:] or ['New'])} - {model}"
@@ -230,11 +234,13 @@ class CatalogGenerator:
         return records
 
 
-def _pricing(kind: Kind, own: random.Random) -> str:
-    """Return a raw price text: one price, a range or none, as often as in the real catalogue."""
+def _pricing(kind: Kind, own: random.Random, *, cents: bool) -> str:
+    """Return a raw price text: one price, a range or none, as often as in the real catalogue; else whole dollars."""
     low, high = kind.prices
     first = own.uniform(low, high)
     draw = own.random()
+    if not cents:
+        return f"${first:.0f}"
     if draw < _UNPRICED:
         return ""
     if draw < _UNPRICED + _PRICED_RANGE:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_gym.core.errors import AgentGymError, ConfigError, DataError
+from agent_gym.core.prompts import PromptBuilder, template_for
 from agent_gym.envs.webshop.env import WebShopEnv
 from agent_gym.envs.webshop.kinds import GoalKind
 from agent_gym.envs.webshop.splits import Split
@@ -259,3 +260,22 @@ class TestArguments:
         assert all("gluten free" in product.attributes for product in env.session.page().products)
         env.step("search[<r>]")
         assert env.session.page().total == 50
+
+
+def test_the_compact_prompt_of_short_pages_is_what_a_choice_needs() -> None:
+    env = WebShopEnv(difficulty="tiny")
+    builder = PromptBuilder(template_for(env, "compact"), history_length=0)
+    _, info = env.reset(seed=3)
+    wanted, limit = info["goal"].lower().removesuffix(".00 dollars").split(", and price lower than ")
+    assert builder.prompt(info).text() == f"search\n{limit}\n{wanted}"
+    info = env.step(env.oracle_action())[4]
+    *listed, _, _ = builder.prompt(info).text().split("\n")
+    assert len(listed) == 12, "identifier, title and price of four products"
+    assert all(f"click[{name}]" in info["admissible_actions"] for name in listed[::3])
+    assert all(price.removeprefix("$").isdecimal() for price in listed[2::3])
+    bought = env.oracle_action()
+    info = env.step(bought)[4]
+    chosen = env.oracle_action()
+    assert chosen in info["admissible_actions"]
+    info = env.step(chosen)[4]
+    assert builder.prompt(info).text().split("\n")[-3].endswith(chosen.removeprefix("click[").removesuffix("]"))

@@ -11,7 +11,7 @@ from agent_gym.envs.webshop.generator_data import AXES
 from agent_gym.envs.webshop.goals import draw_limit, draw_price, human_goal, synthetic_count, synthetic_goal
 from agent_gym.envs.webshop.kinds import Compat, GoalKind, RewardKind
 from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns
-from agent_gym.envs.webshop.product import Product, clean_value
+from agent_gym.envs.webshop.product import MAX_ASIN, Product, clean_value
 from agent_gym.envs.webshop.reward import judge, option_matches_value
 
 SPECS = st.builds(
@@ -88,6 +88,18 @@ def test_short_pages_are_short() -> None:
     product: Product = made.product(1)
     assert len(product.title) < 60
     assert product.description == ""
+    assert product.prices == (float(int(product.prices[0])),)
+    assert product.title.lower().startswith(made.nouns(product)[0]), "the kind of product, not a brand"
+
+
+@pytest.mark.parametrize("detail", Detail)
+@given(products=st.integers(3, 100_000_000), data=st.data())
+def test_an_identifier_tells_its_row(detail: Detail, products: int, data: st.DataObject) -> None:
+    made = CatalogGenerator(ShopSpec(products=products, detail=detail))
+    row, other = (data.draw(st.integers(0, products - 1)) for _ in range(2))
+    assert made.row(made.asin(row)) == row
+    assert (made.asin(row) == made.asin(other)) == (row == other)
+    assert len(made.asin(row)) <= MAX_ASIN
 
 
 @pytest.mark.parametrize(
