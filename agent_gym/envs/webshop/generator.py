@@ -43,8 +43,8 @@ class Detail(StrEnum):
     FULL = "full"
     """Titles, descriptions and features as long as a small shop's."""
     SHORT = "short"
-    """Identifiers of a few syllables, titles of kind and attributes, prices in whole dollars, no description: for very
-    small models."""
+    """Identifiers of a few syllables, titles of kind and attributes, prices in whole dollars, no description: for
+    very small models."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class CatalogGenerator:
 
 
 def _pricing(kind: Kind, own: random.Random, *, cents: bool) -> str:
-    """Return a raw price text: one price, a range or none, as often as in the real catalogue; else whole dollars."""
+    """Return a raw price text: like the real catalogue's (one price, a range or none), or whole dollars."""
     low, high = kind.prices
     first = own.uniform(low, high)
     draw = own.random()

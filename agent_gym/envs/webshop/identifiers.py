@@ -38,7 +38,7 @@ class Syllabic:
     def length(self) -> int:
         """Syllables of an identifier."""
         length = _FEWEST
-        while len(_SYLLABLES) ** length <= self.products:
+        while len(_SYLLABLES) ** length <= self.products:  # number 0 belongs to no row
             length += 1
         return length
 
@@ -50,8 +50,8 @@ class Syllabic:
 
     def row(self, asin: str) -> int:
         """Return the row of an identifier."""
-        base, length = len(_SYLLABLES), self.length
-        number = 0
-        for place in range(length):
-            number = number * base + _SYLLABLES.index(asin[2 * place : 2 * place + 2])
-        return number * pow(_SCATTER, -1, base**length) % base**length - 1
+        base = len(_SYLLABLES)
+        number, total = 0, 1
+        for place in range(0, len(asin), 2):
+            number, total = number * base + _SYLLABLES.index(asin[place : place + 2]), total * base
+        return number * pow(_SCATTER, -1, total) % total - 1
