@@ -40,6 +40,25 @@ def test_the_compact_prompt_ends_with_what_is_asked_one_word_a_line() -> None:
     assert all(" " not in line for line in lines)
 
 
+def test_the_gist_shows_the_facts_that_the_question_asks_about_and_no_others() -> None:
+    env = SearchQAEnv(style="terse", hops=2, types="bridge", entities=40, worlds=1, top_k=1, passage_style="plain")
+    builder = PromptBuilder(template_for(env, "gist"), history_length=0)
+    for seed in range(20):
+        _, info = env.reset(seed=seed)
+        outer, inner, name = info["goal"].split(" of ")
+        assert builder.prompt(info).text() == f"{outer}\n{inner}\n{name}"
+        _, _, _, _, info = env.step(env.oracle_action())
+        query = env.oracle_action().removeprefix("search[").removesuffix("]")
+        found, shown = builder.prompt(info).text().split("\n?\n")
+        assert shown == f"{outer}\n{inner}\n{name}"
+        assert found.startswith(f"{name}\n")
+        assert f"\n{inner}\n{query.split(' ')[0]}" in found
+        for fact in info["prompt_observation"].split(": ", 1)[1].split(". "):
+            assert (f"\n{fact.split()[0]}\n" in found) == (fact.split()[0] in (outer, inner))
+    _, _, _, _, info = env.step("answer[]")
+    assert builder.prompt(info).text().startswith("none\n??\n"), "what is no passage"
+
+
 def test_the_tags_of_the_grammar_are_single_tokens_of_a_tiny_policy() -> None:
     pytest.importorskip("torch")
     from trainers.config import ModelSettings
