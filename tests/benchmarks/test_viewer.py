@@ -190,7 +190,7 @@ def test_thousands_of_episodes_are_listed_filtered_searched_and_read(browser: An
     until(browser, "1 of 3,000 episodes,")
     search.clear()
     search.send_keys("needle 29")
-    until(browser, "11 of 3,000 episodes,")
+    until(browser, "12 of 3,000 episodes,")
     browser.execute_script("document.querySelector('.item').click()")
     browser.execute_async_script("setTimeout(arguments[0], 300)")
     assert "needle 29" in browser.find_element("css selector", "#episode .goal").text
