@@ -65,6 +65,11 @@ class Section:
         return any(row.entry.figures.score.value != row.entry.figures.success.value for row in self.rows)
 
     @property
+    def counts_tokens(self) -> bool:
+        """Whether the tokens sampled are known of any row."""
+        return any(row.entry.figures.reply_tokens is not None for row in self.rows)
+
+    @property
     def types(self) -> list[str]:
         """Task types of all rows."""
         return sorted({kind for row in self.rows for kind in row.entry.figures.by_type})

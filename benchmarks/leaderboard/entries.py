@@ -172,7 +172,7 @@ class Entry:
             raise DataError(f"{source or 'the result'} does not say what was played ({error!r})") from error
         return cls(
             agent=_agent_name(str(agent.pop("spec"))),
-            identity={name: value for name, value in agent.items() if isinstance(value, (str, int, float))},
+            identity=_identity(agent),
             contest=contest,
             seeds=seeds,
             figures=Figures.of(result.summary),
@@ -254,6 +254,12 @@ def _agent_name(spec: str) -> str:
     if kind == "openai":
         return f"{kind}{colon}{argument.rpartition('@')[0] or argument}"
     return f"{kind}{colon}{_last_part(argument)}"
+
+
+def _identity(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain values of an identity, without addresses and folders."""
+    plain = {name: value for name, value in agent.items() if isinstance(value, (str, int, float))}
+    return {name: _without_place(value) for name, value in plain.items() if "://" not in str(value)}
 
 
 def _without_place(value: Any) -> Any:

@@ -41,6 +41,7 @@ def _values(number: int, section: Section) -> dict[str, Any]:
         "by_name": {row.name: row.entry.figures for row in section.rows},
         "reference": section.reference if len(section.rows) > 1 else "",
         "has_scores": section.has_scores,
+        "counts_tokens": section.counts_tokens,
         "types": _types(section) if len(section.types) > 1 else [],
         "attempts": sorted({k for row in section.rows for k in row.entry.figures.pass_at if k > 1}),
         "span": max([_LEAST_SPAN, *ends]),

@@ -62,6 +62,8 @@ def _pairs(section: Section, row: Row, narrow: bool) -> list[tuple[str, str]]:
         at, hat = figures.pass_at.get(k), figures.pass_hat.get(k)
         pairs.append((f"pass@{k} / pass^{k}", f"{number(at, '.3f')} / {number(hat, '.3f')}"))
     pairs.append(("turns", number(figures.turns, ".1f")))
+    if section.counts_tokens:
+        pairs.append(("tokens", number(figures.reply_tokens, ",.0f")))
     if not narrow or any(
         one.entry.figures.invalid_format + one.entry.figures.invalid_action for one in section.rows
     ):

@@ -42,6 +42,8 @@ def view(
     The page filters by environment, type, success and stop reason, searches all texts, draws Sokoban boards, shows
     the prompt of each turn by segment, and colours sampled tokens by entropy or log-probability where recorded.
     """
+    from rich.console import Console
+
     from agent_gym.core.errors import ConfigError
     from benchmarks.viewer.page import write_view
     from benchmarks.viewer.recipes import Recipe
@@ -50,7 +52,13 @@ def view(
     if output.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"--output must end in .html, got {output}")
     recipe = None if prompt is None else Recipe(prompt, history)
-    data = write_view(episodes, output, ViewOptions(limit, prompts, recipe, tokenizer))
+    with Console(stderr=True).status("Reading episodes") as status:
+        data = write_view(
+            episodes,
+            output,
+            ViewOptions(limit, prompts, recipe, tokenizer),
+            on_episode=lambda done: status.update(f"Reading episodes: {done:,}"),
+        )
     shown = len(data.index)
     left = f"; the first {shown:,} of {data.total:,}, see --limit" if data.total > shown else ""
     typer.echo(f"{shown:,} episodes in {output}, {output.stat().st_size / 1e6:.1f} MB{left}")

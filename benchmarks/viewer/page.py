@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_gym.page import packed, page_environment, page_file, write_page
@@ -12,19 +12,25 @@ _FOLDER = Path(__file__).parent
 _SCRIPTS = ("boards.js", "episode.js", "list.js")
 
 
-def write_view(paths: Sequence[str | Path], output: str | Path, options: ViewOptions | None = None) -> ViewData:
+def write_view(
+    paths: Sequence[str | Path],
+    output: str | Path,
+    options: ViewOptions | None = None,
+    on_episode: Callable[[int], None] | None = None,
+) -> ViewData:
     """Write the page of episode files; returns what it holds.
 
     Args:
         paths: Episode files (JSON lines), or folders of them.
         output: File to write.
         options: What the page shows.
+        on_episode: Called with the number of episodes read so far.
 
     Raises:
         DataError: A file is missing or holds something else.
         ConfigError: There is no episode, or an option is out of range.
     """
-    data = read_view(paths, options)
+    data = read_view(paths, options, on_episode)
     write_page(output, render_view(data))
     return data
 

@@ -6,7 +6,7 @@ thousands of episodes stay quick.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,15 @@ class ViewData:
     files: list[str]
 
 
-def read_view(paths: Sequence[str | Path], options: ViewOptions | None = None) -> ViewData:
+def read_view(
+    paths: Sequence[str | Path], options: ViewOptions | None = None, on_episode: Callable[[int], None] | None = None
+) -> ViewData:
     """Read episode files for a page.
 
     Args:
         paths: Episode files (JSON lines), or folders of them.
         options: What the page shows.
+        on_episode: Called with the number of episodes read so far.
 
     Raises:
         DataError: A file is missing or holds something else.
@@ -92,6 +95,8 @@ def read_view(paths: Sequence[str | Path], options: ViewOptions | None = None) -
                 recipe = options.recipe or around.recipe_for(episode.env_id)
                 index.append(_row(episode, number))
                 episodes.append(_record(episode, recipe if options.prompts else None, rebuilder, texts))
+                if on_episode is not None:
+                    on_episode(total)
     if not index:
         raise ConfigError(f"no episode in {', '.join(map(str, paths))}")
     blocks = [episodes[start : start + BLOCK] for start in range(0, len(episodes), BLOCK)]
