@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.envs.registration import WrapperSpec, load_env_creator
+from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
 from gymnasium.wrappers import TimeLimit
 
 from agent_gym.core.env import TextEnv
@@ -58,18 +59,29 @@ def absorb_time_limit(env: gym.Env[str, str]) -> gym.Env[str, str]:
     return env
 
 
+def register_env(env_id: str, entry_point: str, **options: Any) -> None:
+    """Register a `TextEnv` with Gymnasium, so that `gymnasium.make(env_id)` and every command know it.
+
+    Args:
+        env_id: `namespace/Name-v0`.
+        entry_point: `module:Class`.
+        options: Default keyword arguments of the class.
+    """
+    gym.register(
+        id=env_id,
+        entry_point=entry_point,
+        kwargs=dict(options),
+        # Gymnasium's passive checker fails after a reset that raised (an unknown task id), and costs time at every
+        # step; the conformance suite runs its full checker on every id.
+        disable_env_checker=True,
+        additional_wrappers=(WrapperSpec("absorb_time_limit", "agent_gym.registration:absorb_time_limit", {}),),
+    )
+
+
 def register_all() -> None:
     """Register every id with Gymnasium; importing the package does it."""
     for name, (entry_point, options) in IDS.items():
-        gym.register(
-            id=f"{NAMESPACE}/{name}",
-            entry_point=entry_point,
-            kwargs=dict(options),
-            # Gymnasium's passive checker fails after a reset that raised (an unknown task id), and costs time at
-            # every step; the tests run its full checker on every id.
-            disable_env_checker=True,
-            additional_wrappers=(WrapperSpec("absorb_time_limit", "agent_gym.registration:absorb_time_limit", {}),),
-        )
+        register_env(f"{NAMESPACE}/{name}", entry_point, **options)
 
 
 def known_ids() -> list[str]:
@@ -80,11 +92,18 @@ def known_ids() -> list[str]:
 def full_id(env_id: str) -> str:
     """Complete a short id: `Sokoban-v0`, `sokoban` -> `agent_gym/Sokoban-v0`.
 
+    An id with a module in front (`package.module:space/Name-v0`, as `gymnasium.make` takes it) is returned as it
+    is, so that other processes know what to import; the module is imported here.
+
     Raises:
-        ConfigError: There is no such id; the message names near ones.
+        ConfigError: There is no such id; the message names near ones. Or the module cannot be found or does not
+            register the id.
     """
     if env_id in gym.registry:
         return env_id
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        return _import_id(env_id, module, name)
     ids = known_ids()
     for candidate in (f"{NAMESPACE}/{env_id}", f"{NAMESPACE}/{env_id}-v0"):
         for known in ids:
@@ -94,6 +113,34 @@ def full_id(env_id: str) -> str:
     near = difflib.get_close_matches(env_id.lower(), [name.lower() for name in short], n=3, cutoff=0.4)
     hint = f" Did you mean {', '.join(n for n in short if n.lower() in near)}?" if near else ""
     raise ConfigError(f"no environment {env_id!r}.{hint} `agent-gym list` shows all ids.")
+
+
+def _import_id(env_id: str, module: str, name: str) -> str:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise  # the module is there; something that it needs is not
+        raise ConfigError(
+            f"{env_id}: no module {module!r}. Install the package that registers {name!r}, or put the folder that "
+            "holds it on PYTHONPATH"
+        ) from None
+    if name not in gym.registry:
+        space = name.partition("/")[0]
+        there = sorted(id_ for id_ in gym.registry if id_.startswith(f"{space}/"))
+        raise ConfigError(
+            f"{env_id}: importing {module!r} registers no {name!r}; ids of {space!r}: {', '.join(there) or 'none'}"
+        )
+    return env_id
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Return the registry's entry of a full or short id, with or without a module in front.
+
+    Raises:
+        ConfigError: There is no such id.
+    """
+    return gym.spec(full_id(env_id).rpartition(":")[2])
 
 
 def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[str, str]:
@@ -108,9 +155,10 @@ def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[s
     """
     env_id = full_id(env_id)
     options = dict(options or {})
-    entry_point = gym.spec(env_id).entry_point
-    if isinstance(entry_point, str) and env_id.startswith(f"{NAMESPACE}/"):
-        known = inspect.signature(load_env_creator(entry_point)).parameters
+    entry_point = find_spec(env_id).entry_point
+    creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    known = inspect.signature(creator).parameters if creator is not None else {}
+    if known and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
         for option in options:
             if option not in known and option not in ("max_episode_steps", "disable_env_checker"):
                 raise ConfigError(

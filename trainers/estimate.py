@@ -218,14 +218,13 @@ def longest_episode(config: TrainConfig) -> int:
     Raises:
         ConfigError: An id is unknown.
     """
-    import gymnasium
     from gymnasium.envs.registration import load_env_creator
 
-    from agent_gym.registration import full_id
+    from agent_gym.registration import find_spec
 
     limits = []
     for part in parts(config.env):
-        spec = gymnasium.spec(full_id(part.settings.id))
+        spec = find_spec(part.settings.id)
         options = {**spec.kwargs, **at_stage(part.settings, -1).options}
         point = spec.entry_point
         creator: Any = load_env_creator(point) if isinstance(point, str) else point

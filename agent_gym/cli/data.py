@@ -7,19 +7,70 @@ from typing import Any
 
 import typer
 
+EXIT_DIFFERS = 1
+
 
 def register(app: typer.Typer) -> None:
     """Add the subcommands."""
     group = typer.Typer(help="Import and look at benchmark data.", no_args_is_help=True, rich_markup_mode=None)
     group.callback()(_group)
+    group.command("list")(list_data)
+    group.command("check")(check_data)
     group.command("import-webshop")(import_webshop)
     group.command("generate-webshop")(generate_webshop)
     group.command("show-webshop")(show_webshop)
+    group.command("generate-searchqa")(generate_searchqa)
     app.add_typer(group, name="data")
 
 
 def _group() -> None:
     """Import and look at benchmark data."""
+
+
+def list_data() -> None:
+    """List the published data sets, where they come from, and which of them are here.
+
+    A set is looked for under its usual name in the working directory and in the folder that AGENT_GYM_DATA names.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from agent_gym.envs.datasets import DATASETS
+
+    table = Table("set", "for", "argument", "here", "from", "licence", box=None, pad_edge=False)
+    for data in DATASETS:
+        found = data.find()
+        here = "-" if found is None else str(found)
+        table.add_row(data.name, data.env_id, f"{data.argument}={data.folder}", here, data.source, data.licence)
+    Console().print(table)
+
+
+def check_data(
+    name: str = typer.Argument(..., help="Data set: alfworld, boxoban, webshop, searchqa or wiki-18."),
+    path: Path = typer.Option(None, "--path", help="The copy; its usual place when not given."),
+) -> None:
+    """Compare a copy of a data set with what its authors published, part by part.
+
+    \b
+        agent-gym data check alfworld
+        agent-gym data check boxoban --path downloads/boxoban-levels
+
+    Copies with equal digests hold the same tasks in the same order. Exit status 1: a part is missing or has another
+    number of tasks.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from agent_gym.envs.datasets import check, find_dataset
+
+    verdicts = check(find_dataset(name), path)
+    table = Table("part", "published", "found", "", "digest of the ids", box=None, pad_edge=False)
+    for one in verdicts:
+        published = "-" if one.published is None else f"{one.published:,}"
+        table.add_row(one.part, published, f"{one.found:,}", "ok" if one.agrees else "differs", one.digest)
+    Console().print(table)
+    if not all(one.agrees for one in verdicts):
+        raise typer.Exit(EXIT_DIFFERS)
 
 
 def import_webshop(
@@ -125,3 +176,24 @@ def show_webshop(
     for name, entry in found.manifest["sources"].get("files", {}).items():
         table.add_row(name, f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}")
     Console().print(table)
+
+
+def generate_searchqa(
+    folder: Path = typer.Argument(..., help="Folder of the new files."),
+    entities: int = typer.Option(1_000, "--entities", min=40, help="Entities, each with a passage."),
+    questions: int = typer.Option(1_000, "--questions", min=1, help="Questions."),
+    split: str = typer.Option("test", "--split", help="Whose names: train, valid or test."),
+    world: int = typer.Option(0, "--world", min=0, help="Which world of the split."),
+) -> None:
+    """Write a generated world of Search QA as corpus.jsonl and questions.jsonl, for other programs too.
+
+    \b
+        agent-gym data generate-searchqa worlds/test
+        agent-gym serve retriever worlds/test/corpus.jsonl
+    """
+    from agent_gym.envs.searchqa.generator import QuestionSpec, WorldKey, WorldSpec, check_split, export_world
+
+    key = WorldKey(WorldSpec(entities=entities), check_split(split), world)
+    manifest = export_world(key, QuestionSpec(), questions, folder)
+    for name, entry in manifest["files"].items():
+        typer.echo(f"{folder / name}: {entry['rows']:,} rows, sha256 {entry['sha256'][:12]}")

@@ -6,6 +6,7 @@ takes the Typer application. Errors of this package are shown as one line, witho
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import entry_points
 
@@ -68,6 +69,8 @@ def build_app() -> typer.Typer:
 def main() -> None:
     """Run the command."""
     console = Console(stderr=True)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for `--env module:id`; last, so that it hides no installed package
     try:
         build_app()()
     except AgentGymError as error:

@@ -1,7 +1,7 @@
 """What every environment shares; nothing here knows a particular one."""
 
 from agent_gym.core.batch import EnvRunner, InProcessRunner
-from agent_gym.core.env import Outcome, Situation, TextEnv
+from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.episode import Episode, EpisodeRecorder, EpisodeWriter, Turn, read_episodes
 from agent_gym.core.errors import (
     AgentGymError,
@@ -83,6 +83,7 @@ __all__ = [
     "load_tasks",
     "parse_reply",
     "read_episodes",
+    "resolve_tasks",
     "save_tasks",
     "template_for",
 ]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.env import TextEnv
 from agent_gym.core.episode import Episode, EpisodeRecorder
-from agent_gym.core.errors import WorkerError
+from agent_gym.core.errors import ConfigError, WorkerError
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.core.slots import EpisodeStart, Observed
@@ -131,13 +131,16 @@ class EnvFace:
         """Make the instance of an id.
 
         Raises:
-            ConfigError: The id or an option is unknown, or it is not one of this package's environments.
+            ConfigError: The id or an option is unknown, or it is no environment that agents can play.
         """
         from agent_gym.registration import full_id, make_env  # registration imports the core
 
         made = make_env(env_id, options).unwrapped
         if not isinstance(made, TextEnv):
-            raise TypeError(f"{env_id} is a {type(made).__name__}; a TextEnv is needed")
+            raise ConfigError(
+                f"{env_id} is a {type(made).__module__}.{type(made).__name__}; agents play environments that "
+                "extend agent_gym.core.TextEnv"
+            )
         return cls(full_id(env_id), dict(options), made, reply_mode)
 
     def parse(self, text: str) -> ParsedReply:

@@ -6,7 +6,6 @@ number and gets `Observed` tuples back. Everything that crosses is picklable.
 
 from __future__ import annotations
 
-import importlib
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -87,10 +86,7 @@ class IdMaker:
         # Registration imports the environments, which import this package's core.
         from agent_gym.registration import make_env
 
-        module, _, env_id = self.env_id.rpartition(":")
-        if module:
-            importlib.import_module(module)
-        return make_env(env_id, self.kwargs)
+        return make_env(self.env_id, self.kwargs)
 
 
 class SlotHost:

@@ -1,12 +1,15 @@
 """The ids that the conformance suite runs over, and how it plays them.
 
-Every registered id of the package takes part, and the toy world of the core's tests. An id that needs something
+Every registered id of the package takes part, and the toy world of the core's tests; or, to check environments of
+one's own, the ids that `AGENT_GYM_CONFORMANCE` names in their place (separated by commas, with the module that
+registers them: `module:space/Name-v0`). An id that needs something
 beyond the base install (a browser, an external tool) is entered in `REQUIREMENTS`; one whose episodes are
 expensive in `EPISODE_BUDGET`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +23,8 @@ from agent_gym.envs.webshop.browser.tools import missing_tools
 from agent_gym.registration import known_ids
 
 TOY = "toy/Door-v0"
-ALL_IDS = (*known_ids(), TOY)
+OWN = tuple(filter(None, os.environ.get("AGENT_GYM_CONFORMANCE", "").split(",")))
+ALL_IDS = OWN or (*known_ids(), TOY)
 
 BROWSER = "agent_gym/WebShopBrowser-v0"
 

@@ -64,6 +64,7 @@ class ALFWorldEnv(TextEnv):
     Beside the keys of `StepInfo`: `alfworld/moves` (accepted commands).
 
     ## Arguments
+
     Args:
         split: Split name; None is "train".
         data: Folder that is or holds `json_2.1.1` (also looked up below `AGENT_GYM_DATA`); None generates.

@@ -79,6 +79,7 @@ class SearchQAEnv(TextEnv):
     sorted ids of the documents in view; `anchor="observation"` gives the text.
 
     ## Arguments
+
     Args:
         split: Split name; see above.
         questions: "generated", a file, a folder, a list of them, or a mapping from source names to them.

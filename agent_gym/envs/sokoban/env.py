@@ -110,6 +110,7 @@ class SokobanEnv(TextEnv):
     box), `sokoban/board` (the board alone, in the symbols chosen).
 
     ## Arguments
+
     Args:
         split: Split name; None is "train" where the levels have splits, else "all".
         levels: "generated", a path (also looked up below `AGENT_GYM_DATA`) or a list of XSB strings.
@@ -372,6 +373,7 @@ class BoxobanEnv(SokobanEnv):
     Terminated when solved, truncated after `max_turns` (default 200) turns.
 
     ## Arguments
+
     Those of `SokobanEnv`.
 
     ## Version History

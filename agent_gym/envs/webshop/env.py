@@ -70,6 +70,7 @@ class WebShopEnv(TextEnv):
     `webshop/category_match`, `webshop/title_score`.
 
     ## Arguments
+
     Args:
         split: Split name; None is "train".
         catalog: "generated", a store (`agent-gym data import-webshop`), or a folder with the official files

@@ -56,11 +56,12 @@ class WebShopBrowserEnv(WebShopEnv):
     As `WebShopEnv`.
 
     ## Arguments
+
     Args:
         url: A site to shop on (`agent-gym serve webshop`), which must have the same catalogue, goals and reward;
             None starts one on a free loopback port.
-        render_mode: "rgb_array" (a screenshot), "ansi" or None.
-        options: All other arguments of `WebShopEnv` but `observation`.
+        options: All other arguments of `WebShopEnv` but `observation`; `render_mode` may be "rgb_array" too, a
+            screenshot.
 
     Raises:
         ConfigError: An argument is out of range, the browser is not installed, or the site is another one.
