@@ -60,9 +60,13 @@ class Estimate:
         money = (
             "Cost: unknown, give prompt_price and reply_price (per million tokens)"
             if self.cost is None or self.most_cost is None
-            else f"Cost: about {self.cost:,.2f}, at most {self.most_cost:,.2f}"
+            else f"Cost: about {_money(self.cost)}, at most {_money(self.most_cost)}"
         )
         return f"{self.episodes:,} episodes: about {about} ({rehearsed}); {most}. {money}."
+
+
+def _money(value: float) -> str:
+    return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
 @dataclass

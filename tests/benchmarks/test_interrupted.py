@@ -17,6 +17,11 @@ from agent_gym.core.episode import read_episodes
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 EPISODES = 24
+# Programs that are started in the background of a script inherit that SIGINT is ignored.
+MAIN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from agent_gym.cli.main import main; main()"
+)
 
 
 def start(service, output, answers, *more):
@@ -34,7 +39,7 @@ def start(service, output, answers, *more):
         "4",
         *more,
     ]
-    command = [sys.executable, "-m", "agent_gym.cli.main", "eval", "--env", "Sokoban-v0", "--output", str(output)]
+    command = [sys.executable, "-c", MAIN, "eval", "--env", "Sokoban-v0", "--output", str(output)]
     return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
