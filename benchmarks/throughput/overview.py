@@ -134,7 +134,7 @@ def kib_per_env(figures: Mapping[str, Any]) -> float | None:
     if largest["envs"] < 2:
         return None
     grown: float = largest["after_mib"] - largest["before_mib"]
-    return max(0.0, grown) * 1024 / largest["envs"]
+    return max(0.0, grown) * 1024 / int(largest["envs"])
 
 
 def _rate(seconds: Sequence[float]) -> float:

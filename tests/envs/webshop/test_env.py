@@ -271,7 +271,9 @@ def test_the_compact_prompt_of_short_pages_is_what_a_choice_needs() -> None:
     info = env.step(env.oracle_action())[4]
     lines = builder.prompt(info).text().split("\n")
     listed = lines[:12]
-    assert lines[12:] == [limit, wanted, *listed[::3]], "identifier, title and price of four products, then the rest"
+    assert lines[12:] == [limit, wanted, *listed[::3]], (
+        "identifier, title and price of four products, then the rest"
+    )
     assert all(f"click[{name}]" in info["admissible_actions"] for name in listed[::3])
     assert all(price.removeprefix("$").isdecimal() for price in listed[2::3])
     bought = env.oracle_action()
