@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from agent_gym.cli.main import build_app
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError, DataError
 from benchmarks.evaluate import EvalConfig
@@ -109,3 +111,37 @@ def test_a_faulty_suite_file_is_explained(tmp_path: Path, text: str, message: st
 def test_an_unknown_suite_names_the_bundled_ones() -> None:
     with pytest.raises(ConfigError, match=r"Did you mean 'smoke'.*paper.*standard"):
         load_suite("smok")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--suite", "smoke"), "--agent"),
+        (("--suite", "smoke", "--agent", "random"), "--output"),
+        (("--suite", "smoke", "--agent", "random", "--output", "x", "-n", "5"), "leave out --episodes"),
+        (("--suite", "smok", "--agent", "random", "--output", "x"), "Did you mean 'smoke'"),
+    ],
+)
+def test_the_command_says_what_a_suite_needs(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CliRunner().invoke(build_app(), ["eval", *arguments], catch_exceptions=False)
+
+
+def test_from_a_suite_to_its_leaderboard_and_its_episodes(tmp_path: Path) -> None:
+    app, path = build_app(), suite_file(tmp_path)
+    for agent in ("random", "oracle"):
+        arguments = ["eval", "--suite", str(path), "--agent", agent, "--output", str(tmp_path / "results" / agent)]
+        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert done.exit_code == 0
+        assert "skipped real-valid-seen: no data named 'no/such/games'" in done.stdout
+    pages = [tmp_path / name for name in ("board.html", "board.md", "board.json", "view.html")]
+    written = ["--html", str(pages[0]), "--markdown", str(pages[1]), "--json", str(pages[2])]
+    board = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "results"), *written], catch_exceptions=False)
+    assert "vs oracle" in board.stdout
+    again = CliRunner().invoke(app, ["leaderboard", str(pages[2]), "--split", "valid"], catch_exceptions=False)
+    assert again.stdout.rstrip() in board.stdout
+    seen = CliRunner().invoke(
+        app, ["view", str(tmp_path / "results"), "--output", str(pages[3]), "-n", "20"], catch_exceptions=False
+    )
+    assert "the first 20 of 24" in seen.stdout
+    assert all(page.stat().st_size for page in pages)
