@@ -25,12 +25,12 @@ from agent_gym.envs.webshop.generator_data import (
     Department,
     Kind,
 )
-from agent_gym.envs.webshop.identifiers import Numbered, Syllabic
+from agent_gym.envs.webshop.identifiers import Alternating, Numbered
 from agent_gym.envs.webshop.product import Product, read_prices
 
 VERSION: Final = 2
 """Changes when equal specifications give other catalogues."""
-_SHORT_VERSION: Final = 2
+_SHORT_VERSION: Final = 3
 """The same for catalogues of short pages only."""
 _GOAL_PRODUCTS: Final = 2_500
 _PRICED_RANGE: Final = 0.23
@@ -43,7 +43,7 @@ class Detail(StrEnum):
     FULL = "full"
     """Titles, descriptions and features as long as a small shop's."""
     SHORT = "short"
-    """Identifiers of a few syllables, titles of kind and attributes, prices in whole dollars, no description: for
+    """Identifiers of a few characters, titles of kind and attributes, prices in whole dollars, no description: for
     very small models."""
 
 
@@ -112,7 +112,7 @@ class CatalogGenerator:
         pairs.sort(key=lambda pair: (DEPARTMENTS[pair[0]].kinds.index(pair[1]), list(DEPARTMENTS).index(pair[0])))
         self._kinds = pairs[: spec.kinds]
         self._stride = max(1, spec.products // _GOAL_PRODUCTS)
-        self._identifiers = Syllabic(spec.products) if spec.detail is Detail.SHORT else Numbered()
+        self._identifiers = Alternating(spec.products) if spec.detail is Detail.SHORT else Numbered()
 
     def products(self) -> Iterator[Product]:
         """Yield the products in order."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from string import ascii_uppercase, digits
 from typing import Final
 
-_SCATTER: Final = 387_420_489  # a power of three, so prime to 10**9 and to every power of 80
+_SCATTER: Final = 387_420_489  # a power of three, so prime to 10**9 and to every product of 26s and 10s
 _NUMBERS: Final = 10**9
-_SYLLABLES: Final = tuple(f"{consonant}{vowel}" for consonant in "BDFGHKLMNPRSTVWZ" for vowel in "AEIOU")
-_FEWEST: Final = 2
+_FEWEST: Final = 3
 
 
 @dataclass(frozen=True)
@@ -25,33 +27,39 @@ class Numbered:
 
 
 @dataclass(frozen=True)
-class Syllabic:
-    """Identifiers of a few syllables, such as `KOBU`: what very small models can learn to copy.
+class Alternating:
+    """Identifiers of letters and digits in turn, such as `K7D`, for very small models.
+
+    A tokenizer that keeps letters and digits apart reads one character a token, so all identifiers of a catalogue
+    have equally many tokens, of a small alphabet.
 
     Attributes:
-        products: Rows that need an identifier; decides how many syllables there are.
+        products: Rows that need an identifier; decides how long they are.
     """
 
     products: int
 
-    @property
-    def length(self) -> int:
-        """Syllables of an identifier."""
-        length = _FEWEST
-        while len(_SYLLABLES) ** length <= self.products:  # number 0 belongs to no row
-            length += 1
-        return length
+    @cached_property
+    def alphabets(self) -> tuple[str, ...]:
+        """The characters that each place may have."""
+        found: list[str] = []
+        while len(found) < _FEWEST or prod(map(len, found)) <= self.products:  # number 0 belongs to no row
+            found.append(digits if len(found) % 2 else ascii_uppercase)
+        return tuple(found)
 
     def asin(self, row: int) -> str:
         """Return the identifier of a row."""
-        base, length = len(_SYLLABLES), self.length
-        number = (row + 1) * _SCATTER % base**length
-        return "".join(_SYLLABLES[number // base**place % base] for place in reversed(range(length)))
+        rest = (row + 1) * _SCATTER % prod(map(len, self.alphabets))
+        found = ""
+        for alphabet in self.alphabets:
+            rest, place = divmod(rest, len(alphabet))
+            found += alphabet[place]
+        return found
 
     def row(self, asin: str) -> int:
         """Return the row of an identifier."""
-        base = len(_SYLLABLES)
-        number, total = 0, 1
-        for place in range(0, len(asin), 2):
-            number, total = number * base + _SYLLABLES.index(asin[place : place + 2]), total * base
-        return number * pow(_SCATTER, -1, total) % total - 1
+        number, weight = 0, 1
+        for alphabet, character in zip(self.alphabets, asin, strict=True):
+            number += weight * alphabet.index(character)
+            weight *= len(alphabet)
+        return number * pow(_SCATTER, -1, weight) % weight - 1
