@@ -18,8 +18,10 @@ put a file of that name on the path that imports the three names of `__all__` fr
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from agent_gym.adapters.episodes import ChatEpisode, missing, task_rows
@@ -110,13 +112,18 @@ class AgentGymHarness(vf.Harness[AgentGymHarnessConfig]):
         messages = [] if system is None else [{"role": "system", "content": system}]
         given = [vf.UserMessage(content=prompt)] if isinstance(prompt, str) else prompt or []
         messages += [message_to_wire(message) for message in given]
-        async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=None, trust_env=False, verify=_certificates()) as client:
             answer = await client.post(
                 f"{endpoint}/chat/completions",
                 headers={"Authorization": f"Bearer {secret}"},
                 json={"model": ctx.model, "messages": messages},
             )
         return vf.ProgramResult(int(not answer.is_success), "", "" if answer.is_success else answer.text)
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()  # takes longer to load than a turn does
 
 
 class AgentGymEnvConfig(vf.EnvConfig):

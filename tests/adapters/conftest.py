@@ -93,14 +93,18 @@ def tiny_model(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, dict[str, Any
     pytest.importorskip("trl", reason="the extra [trl] is not installed")
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
     from trl.chat_template_utils import qwen2_5_chat_template
 
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    core = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(letters)}, merges=[]))
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
+    texts = [qwen2_5_chat_template, ChatEpisode(ENV_ID, OPTIONS).start(seed=0)]
+    learner = trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    core.train_from_iterator(texts, learner)
+    letters = core.get_vocab_size()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
     calls = [{"name": "action", "arguments": {"text": move}} for move in MOVES]
@@ -109,9 +113,9 @@ def tiny_model(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, dict[str, Any
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=8192, **shape, **ends)
+    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **shape, **ends)
     settings = {
-        "generation_kwargs": {"suppress_tokens": list(range(len(letters))), "max_new_tokens": 3},
+        "generation_kwargs": {"suppress_tokens": list(range(letters)), "max_new_tokens": 3},
         "use_cpu": True,
         "bf16": False,
         "logging_steps": 1,

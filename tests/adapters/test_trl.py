@@ -84,7 +84,7 @@ def test_grpo_trainer_plays_twenty_episodes_with_our_rewards(tmp_path, tiny_mode
             per_device_train_batch_size=20,
             num_generations=4,
             max_steps=1,
-            max_completion_length=4096,
+            max_completion_length=2048,
             max_tool_calling_iterations=8,
             learning_rate=1e-3,
             **settings,
