@@ -11,8 +11,8 @@ after another, and writes rewards and metrics onto the trace. The reward is the 
 metrics are those of `ChatEpisode.summary`. The whole conversation is the model's context.
 
 verifiers finds plugins by the name of a top-level module. Importing this module makes it known as
-`agent_gym_verifiers` in this process; for the `eval` command and for prime-rl, which start processes of their own,
-put a file of that name on the path that imports the three names of `__all__` from here.
+`agent_gym_verifiers` in this process; for the `vf-eval` command and for prime-rl, which start processes of their
+own, put a file of that name on the path that imports the three names of `__all__` from here.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ stops and capitals that lenient parsing takes away. So there are wins, turn limi
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -64,3 +66,12 @@ def scripts(env_id: str = ENV_ID, options: dict[str, Any] = OPTIONS, count: int 
 
 def rows(played: list[Script]) -> list[dict[str, Any]]:
     return [{"task_id": script.task_id, "seed": script.seed} for script in played]
+
+
+def run_documented(heading: str, **scope: Any) -> None:
+    """Run the code of a section of docs/adapters.md as it stands."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "adapters.md"
+    section = page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    found = re.search(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    assert found, heading
+    exec(compile(found[1], f"docs/adapters.md, {heading}", "exec"), scope)

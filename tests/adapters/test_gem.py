@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.adapters.scripts import ENV_ID, OPTIONS
+from tests.adapters.scripts import ENV_ID, OPTIONS, run_documented
 
 gem = pytest.importorskip("gem", reason="the extra [gem] is not installed (it refuses Python above 3.12.0)")
 
@@ -78,3 +78,7 @@ def test_spawn_copies_the_state_or_starts_anew(played):
     assert fresh.step("<action>up</action>")[3]
     with pytest.raises(ValueError, match="max_turns"):
         env.spawn(same_state=True, max_turns=1)
+
+
+def test_the_documented_example_runs():
+    run_documented("GEM")

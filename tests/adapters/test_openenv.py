@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.adapters.scripts import OPTIONS, rows
+from tests.adapters.scripts import OPTIONS, rows, run_documented
 
 pytest.importorskip("openenv", reason="the extra [openenv] is not installed")
 
@@ -93,3 +93,8 @@ def test_info_of_every_environment_crosses_the_wire(name):
     oracle = env._episode._env.unwrapped.oracle_action()
     seen = env.step(ReplyAction(reply=env._episode.grammar.wrap(oracle)))
     assert json.loads(json.dumps(serialize_observation(seen)))["observation"]["info"]["valid_action"]
+
+
+def test_the_documented_example_runs(openenv_address, capsys):
+    run_documented("OpenEnv", openenv_address=openenv_address)
+    assert "max_turns" in capsys.readouterr().out

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.adapters.scripts import ENV_ID, OPTIONS, rows
+from tests.adapters.scripts import ENV_ID, OPTIONS, rows, run_documented
 
 skyrl_gym = pytest.importorskip("skyrl_gym", reason="the extra [skyrl] is not installed")
 
@@ -48,3 +48,8 @@ def test_importing_twice_registers_once():
 
     adapter.register_all()
     assert ENV_ID in skyrl_gym.registry
+
+
+def test_the_documented_example_runs(capsys):
+    run_documented("SkyRL-gym")
+    assert capsys.readouterr().out.endswith(" True\n")

@@ -6,7 +6,7 @@ import pytest
 from agent_gym.adapters.trl import environment_factory, task_dataset
 from agent_gym.core.errors import ConfigError
 from agent_gym.wrappers import ReplyWrapper
-from tests.adapters.scripts import ENV_ID
+from tests.adapters.scripts import ENV_ID, run_documented
 
 SHORT = {"split": "valid", "max_turns": 5}
 
@@ -102,3 +102,9 @@ def test_grpo_trainer_plays_twenty_episodes_with_our_rewards(tmp_path, tiny_mode
     assert len({tuple(replies) for _, _, replies, _, _ in seen}) > 10
     logged = trainer.state.log_history[0]["rewards/Sokoban-v0/mean"]
     assert logged == pytest.approx(sum(reward for _, _, _, reward, _ in seen) / 20, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_the_documented_example_runs(tmp_path, tiny_model):
+    model, tokenizer, settings = tiny_model
+    run_documented("TRL", model=model, tokenizer=tokenizer, folder=str(tmp_path), settings=settings)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.adapters.scripts import ENV_ID, OPTIONS
+from tests.adapters.scripts import ENV_ID, OPTIONS, run_documented
 
 pytest.importorskip("verifiers", reason="the extra [verifiers] is not installed")
 
@@ -52,3 +52,8 @@ def test_a_model_that_fails_gets_no_reward(played, model_address, tmp_path):
     episodes = evaluate(model_address, tmp_path, model="broken")
     assert not any(episode.ok for episode in episodes)
     assert all(not trace.rewards and trace.errors for episode in episodes for trace in episode.traces)
+
+
+def test_the_documented_example_runs(model_address, capsys):
+    run_documented("verifiers", address=model_address)
+    assert len(capsys.readouterr().out.splitlines()) == 4
