@@ -15,6 +15,7 @@ TITLE = re.compile(r'title="([^"]+)"')
 INDENTED = re.compile(r"^ {4}(agent-gym .*)$", re.MULTILINE)
 SHELLS = ("bash", "sh", "shell", "console")
 ENDS = ("&&", "||", "|", ";")
+KEYWORDS = ("for", "done", "if", "fi")
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ def split_commands(text: str) -> list[tuple[str, ...]]:
             if word not in ENDS:
                 words.append(word)
                 continue
-            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            while words and re.fullmatch(r"do|[A-Z_]+=.*", words[0]):
                 words = words[1:]
-            if words:
+            if words and words[0] not in KEYWORDS:
                 found.append(tuple(words))
             words = []
     return found

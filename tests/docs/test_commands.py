@@ -23,6 +23,8 @@ SMALL = (
 )
 """What makes a training command short."""
 EPISODES = "5"
+LONG = {"--suite", "leaderboard", "view", "serve"}
+"""What is checked only: suites play every environment, the pages of results have tests of their own."""
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: f"{one.place}-{' '.join(one.words)[:50]}")
@@ -77,10 +79,10 @@ def test_the_sessions_of_the_first_pages_run_from_top_to_bottom(
     (tmp_path / "run.toml").write_bytes((world / "run.toml").read_bytes())
     ran = []
     for one in commands(ROOT / page):
-        if one.words[0] != "agent-gym" or "openai:" in " ".join(one.words) or one.words[1] == "serve":
+        if one.words[0] != "agent-gym" or set(one.words) & LONG or any("openai:" in word for word in one.words):
             continue
         arguments = shortened(one.words)
-        if arguments == ["play", *arguments[1:]] and "--agent" not in arguments:
+        if arguments[0] == "play" and "--agent" not in arguments:
             continue  # waits for a person
         command().main(arguments, standalone_mode=False)
         ran.append(arguments[0])
