@@ -151,12 +151,17 @@ def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[s
         options: Keyword arguments of the environment.
 
     Raises:
-        ConfigError: The id or an option is unknown.
+        ConfigError: The id or an option is unknown, or it is no text environment.
     """
     env_id = full_id(env_id)
     options = dict(options or {})
     entry_point = find_spec(env_id).entry_point
     creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    if isinstance(creator, type) and not issubclass(creator, TextEnv):
+        raise ConfigError(
+            f"{env_id} is a {creator.__name__}, without texts; agents play environments that extend "
+            "agent_gym.core.TextEnv"
+        )
     known = inspect.signature(creator).parameters if creator is not None else {}
     if known and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
         for option in options:

@@ -82,6 +82,17 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe has gone, as `| head` does
         sys.stderr.close()
         sys.exit(EXIT_ERROR)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        console.print(
+            f"error: {error.filename}: {error.strerror or error}",
+            style="red",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+        sys.exit(EXIT_ERROR)
 
 
 if __name__ == "__main__":
