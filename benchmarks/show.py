@@ -29,8 +29,8 @@ def result_table(result: EvaluationResult) -> Table:
         table.add_row("tokens sampled", f"{summary.reply_tokens:.0f}", "", "per episode")
         table.add_row("tokens read", f"{summary.prompt_tokens or 0:.0f}", "", "per episode")
     table.add_row("seconds", f"{summary.seconds:.3f}", "", "per episode")
-    slowest = f"slowest {summary.slowest_turn_p95:.3g} (95th percentile of episodes)"
-    table.add_row("", f"{summary.turn_seconds:.3g}", slowest, "per turn")
+    table.add_row("", _seconds(summary.turn_seconds), "", "per turn")
+    table.add_row("", _seconds(summary.slowest_turn_p95), "", "slowest turn, 95th percentile of episodes")
     played = f"{summary.n_ok} of {summary.n_planned}"
     table.add_row("episodes played", played, "", f"{summary.n_error} errors, {summary.n_missing} missing")
     for name, count in summary.errors.items():
@@ -53,3 +53,7 @@ def result_table(result: EvaluationResult) -> Table:
 
 def _cells(found: Interval, form: str) -> tuple[str, str, str]:
     return f"{found.value:{form}}", f"{found.low:{form}} to {found.high:{form}}", f"{found.n} tasks"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

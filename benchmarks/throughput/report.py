@@ -21,6 +21,8 @@ from benchmarks.throughput.upstream import Upstreams, run_child
 from benchmarks.throughput.webshop_report import webshop_table
 
 SUITES = (ALL, "sokoban", "alfworld", "webshop", "searchqa")
+LEAST_ROOMS = 5
+"""The original takes some 20 s for a room of 10x10 cells."""
 _HERE = Path(__file__).parent
 _MISSING = (
     "gym-sokoban is not installed for {python}. To measure it: python -m venv upstream && "
@@ -90,11 +92,13 @@ def run_suite(
         output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
-def measure_sokoban(upstream: Path | None, seconds: float, repeats: int) -> dict[str, Any]:
-    """Return the figures of Sokoban, ours and gym-sokoban's."""
+def measure_sokoban(
+    upstream: Path | None, seconds: float, repeats: int, least_rooms: int = LEAST_ROOMS
+) -> dict[str, Any]:
+    """Return the figures of Sokoban, ours and gym-sokoban's; each side generates `least_rooms` rooms at least."""
     from benchmarks.throughput.sokoban import make_job
 
-    job = make_job(seconds, repeats)
+    job = make_job(seconds, repeats, least_rooms)
     ours = run_child([sys.executable, "-m", "benchmarks.throughput.sokoban"], job)
     interpreter = sys.executable if upstream is None else str(upstream)
     theirs = run_child([interpreter, str(_HERE / "upstream_sokoban.py")], job)
