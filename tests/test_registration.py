@@ -1,0 +1,51 @@
+"""Ids of other packages, and environments that are none of ours."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import pytest
+
+import agent_gym
+from agent_gym.core.errors import ConfigError
+from agent_gym.registration import find_spec, full_id, make_env
+from tests.toy import DoorEnv
+
+
+def test_an_id_may_name_the_module_that_registers_it() -> None:
+    env_id = "tests.toy:toy/Door-v0"
+    assert full_id(env_id) == env_id  # other processes have to import the module too
+    assert find_spec(env_id).id == "toy/Door-v0"
+    assert isinstance(make_env(env_id, {"max_turns": 3}).unwrapped, DoorEnv)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "parts"),
+    [
+        ("no_such_module:toy/Door-v0", r"no module 'no_such_module'.*PYTHONPATH"),
+        ("tests.no_such_module:toy/Door-v0", r"no module 'tests.no_such_module'"),
+        ("tests.toy:toy/Dor-v0", r"registers no 'toy/Dor-v0'; ids of 'toy': .*toy/Door-v0"),
+        ("CartPole-v1", "is a CartPoleEnv.*TextEnv"),
+    ],
+)
+def test_what_cannot_be_played_is_named(env_id: str, parts: str) -> None:
+    with pytest.raises(ConfigError, match=parts):
+        make_env(env_id)
+
+
+def test_an_import_that_fails_inside_the_module_is_not_hidden(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "broken_envs.py").write_text("import a_package_that_is_not_there\n", "utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
+        make_env("broken_envs:space/Name-v0")
+
+
+def test_registered_environments_map_gymnasiums_limit_and_keep_their_options() -> None:
+    agent_gym.register_env("toy/Registered-v0", "tests.toy:DoorEnv", max_turns=7)
+    try:
+        assert gym.make("toy/Registered-v0").unwrapped.max_turns == 7  # type: ignore[attr-defined]
+        assert gym.make("toy/Registered-v0", max_episode_steps=2).unwrapped.max_turns == 2  # type: ignore[attr-defined]
+    finally:
+        del gym.registry["toy/Registered-v0"]
