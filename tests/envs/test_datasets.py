@@ -61,4 +61,4 @@ def test_every_set_belongs_to_an_environment_and_one_of_its_arguments() -> None:
 def test_recorded_files_have_the_published_numbers_where_they_are_whole() -> None:
     found = {one.part: one for one in check(find_dataset("searchqa"), shared_data("searchqa"))}
     assert (found["bamboogle test"].found, found["bamboogle test"].agrees) == (125, True)
-    assert (found["hotpotqa dev"].found, found["hotpotqa dev"].agrees) == (200, False)  # a part of 7,405
+    assert (found["hotpotqa valid"].found, found["hotpotqa valid"].agrees) == (200, False)  # a part of 7,405
