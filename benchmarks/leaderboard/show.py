@@ -119,7 +119,7 @@ def terminal_tables(board: Board) -> list[Table]:
 
 def terminal_overview(board: Board) -> Table:
     """Return the overview as one table."""
-    return _table(*overview(board), left=2)
+    return _table(*overview(board, narrow=True), left=2)
 
 
 def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> Table:
@@ -131,18 +131,22 @@ def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> T
     return table
 
 
-def overview(board: Board) -> tuple[list[str], list[list[str]]]:
+def overview(board: Board, *, narrow: bool = False) -> tuple[list[str], list[list[str]]]:
     """Return heads and lines of one table with a line for each task list and a column for each agent."""
     agents = board.agents
     lines = []
     for section in board.sections:
         found = {row.name: row.entry.figures for row in section.rows}
-        texts = [
-            f"{number(found[name].success.value, '.3f')} ({interval(found[name].success)})" if name in found else ""
-            for name in agents
-        ]
+        texts = [_rate(found[name], narrow) if name in found else "" for name in agents]
         lines.append([section.contest.name, section.contest.split, f"{section.contest.tasks:,}", *texts])
     return ["environment", "split", "tasks", *agents], lines
+
+
+def _rate(figures: Figures, narrow: bool) -> str:
+    """Return a success rate with its interval, and how much was played where not all was."""
+    value, found = number(figures.success.value, ".3f"), figures.success
+    text = f"{value} {brackets(found)}" if narrow else f"{value} ({interval(found)})"
+    return text if figures.whole else f"{text}; {played(figures)}"
 
 
 def markdown(board: Board, *, overview_only: bool = False) -> str:

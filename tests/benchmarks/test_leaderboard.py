@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.registration import known_ids
 from benchmarks.leaderboard.board import make_board
 from benchmarks.leaderboard.compact import read_board_file, write_board_file
 from benchmarks.leaderboard.entries import Entry, read_entries
@@ -200,3 +201,13 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_entries([tmp_path / "missing.json"])
     with pytest.raises(ConfigError, match=r"no agent 'orcale'.*Did you mean 'oracle'"):
         make_board(entries(ORACLE), against="orcale")
+
+
+def test_the_shipped_leaderboard_has_both_bounds_of_every_environment() -> None:
+    found = read_board_file(Path(__file__).parents[2] / "docs" / "leaderboard.json")
+    for env_id in known_ids():
+        splits = {entry.contest.split for entry in found if entry.contest.env_id == env_id}
+        assert {"train", "valid", "test"} <= splits, env_id
+    for section in make_board(found).sections:
+        assert [row.name for row in section.rows] == ["oracle", "random"]
+        assert section.rows[0].entry.figures.success.value > 0.85
