@@ -77,7 +77,7 @@ def test_bootstrap_of_repeated_attempts_resamples_tasks_and_covers():
         found = rate_interval(rates, seed=trial)
         covered.append(found.low <= 0.5 <= found.high)
         assert found.method is IntervalMethod.BOOTSTRAP
-    assert 0.93 <= np.mean(covered) <= 0.97
+    assert 0.905 <= np.mean(covered) <= 0.985  # 0.93 to 0.97, give or take two standard errors of 300 trials
 
 
 def test_counting_equal_values_resamples_as_drawing_tasks_does():
