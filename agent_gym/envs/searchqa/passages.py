@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 from agent_gym.retrieval.base import Passage
 
@@ -23,6 +24,7 @@ LEAST_LIMIT = 200
 _TAG = re.compile(r"<(?=[/|!\[A-Za-z_])")
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SHORT = 2_000
 
 
 class PassageStyle(StrEnum):
@@ -38,6 +40,16 @@ class PassageStyle(StrEnum):
 
 def escape(text: str) -> str:
     """Return text that cannot act as markup and is one line."""
+    return _remembered(text) if len(text) <= _SHORT else _escape(text)
+
+
+@lru_cache(maxsize=4_096)
+def _remembered(text: str) -> str:
+    """Escape a question or a passage of usual length; episodes of a group meet the same ones."""
+    return _escape(text)
+
+
+def _escape(text: str) -> str:
     text = _UNSEEN.sub("", _SURROGATE.sub("\ufffd", text))
     return _TAG.sub("&lt;", " ".join(text.split()))
 
