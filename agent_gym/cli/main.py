@@ -20,6 +20,16 @@ GROUP = "agent_gym.commands"
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
+_EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "peft", "pydantic", "safetensors", "tensorboard"), "train"),
+    **dict.fromkeys(("starlette", "uvicorn", "faiss", "pyarrow", "tokenizers"), "search"),
+    **dict.fromkeys(("matplotlib", "psutil"), "bench"),
+    "httpx": "endpoint",
+    "selenium": "webshop",
+    "ray": "ray",
+}
+"""Module of an optional package -> extra that installs it."""
+
 _HELP = """Multi-turn text environments for LLM agents, and the trainer that learns in them.
 
 \b
@@ -79,6 +89,13 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print("interrupted", style="red")
         sys.exit(EXIT_INTERRUPTED)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        message = f"error: this needs the extra [{extra}]: pip install 'agent-gym[{extra}]' ({error})"
+        console.print(message, style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(EXIT_ERROR)
     except BrokenPipeError:  # the reader of a pipe has gone, as `| head` does
         sys.stderr.close()
         sys.exit(EXIT_ERROR)
