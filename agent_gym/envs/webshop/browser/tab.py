@@ -46,6 +46,11 @@ const others = [...document.querySelectorAll("button, a.btn, a.product-link")];
 return others.find((element) => element.textContent.trim().toLowerCase() === name) || null;
 """
 _MARK: Final = "window.agentGymLeft = true;"
+_CHOSEN: Final = """
+const element = arguments[0], inside = element.querySelector("input[type=radio]");
+const radio = element.matches("input[type=radio]") ? element : inside || element.control;
+return Boolean(radio && radio.type === "radio" && radio.checked);
+"""
 _READY: Final = "return window.agentGymLeft === undefined && document.readyState === 'complete';"
 _WORKING: Final = ""
 """Stands among the tabs of a browser while one of them works, perhaps before it is open."""
@@ -121,6 +126,8 @@ class Tab:
             element = driver.execute_script(_FIND, name)
             if element is None:
                 raise BrowserError(f"the page has nothing named {name!r} to click")
+            if driver.execute_script(_CHOSEN, element):  # a radio button that is on loads no page
+                return self._read(driver)
             driver.execute_script(_MARK)
             try:
                 element.click()
