@@ -89,6 +89,25 @@ def test_the_oracle_buys_with_the_observations_of_the_text_environment(browser_e
 
 
 @needs_browser
+def test_an_option_that_is_chosen_can_be_clicked_again(browser_env):
+    text = gym.make(TEXT, split="test", difficulty="tiny")
+    for seed in range(20):
+        text.reset(seed=seed)
+        action = ""
+        while (following := text.unwrapped.oracle_action()) != "click[buy now]":
+            action = following
+            chosen = text.step(action)[4]["webshop/options"]
+        if chosen:
+            break
+    assert chosen
+    assert browser_env.reset(seed=seed)[1]["task_id"] == text.reset(seed=seed)[1]["task_id"]
+    while text.unwrapped.oracle_action() != "click[buy now]":
+        following = text.unwrapped.oracle_action()
+        assert browser_env.step(following) == text.step(following)
+    assert browser_env.step(action) == text.step(action)
+
+
+@needs_browser
 def test_every_page_shows_what_the_text_environment_shows(browser_env):
     text = gym.make(TEXT, split="test", difficulty="tiny")
     assert browser_env.reset(seed=5) == text.reset(seed=5)
