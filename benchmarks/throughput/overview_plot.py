@@ -36,8 +36,8 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
     rows = figures["rows"]
     figure, (speed, crowd, memory) = pyplot.subplots(1, 3, figsize=(15, 4.6), constrained_layout=True)
     places = range(len(rows))
-    titles = [row["title"].replace(", ", ",\n") for row in rows]
-    ours = [row["steps_per_s"] for row in rows]
+    titles = [row["title"].replace(", ", ",\n").replace(" p", "\np") for row in rows]
+    ours = [row.get("wall_steps_per_s", row["steps_per_s"]) for row in rows]
     theirs = [row["original"]["steps_per_s"] if row["original"] else 0.0 for row in rows]
     shown = [speed.bar([p - 0.2 for p in places], ours, 0.4, color=_OURS, label="text environment")]
     shown.append(
@@ -48,10 +48,10 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
             bars, [f"{v:,.3g}" if v < 1000 else f"{v / 1000:,.3g}k" for v in bars.datavalues], fontsize=8
         )
     speed.set_yscale("log")
-    speed.set_ylim(top=3 * max(ours))
+    speed.set_ylim(top=20 * max(ours))
     speed.set_xticks(list(places), titles, fontsize=8)
     speed.set_title("steps per second, one core", fontsize=10)
-    speed.legend(fontsize=8, loc="lower left")
+    speed.legend(fontsize=8, loc="upper right")
     for number, row in enumerate(rows):
         counts = [each["envs"] for each in row["crowds"]]
         crowd.plot(
