@@ -31,7 +31,8 @@ def test_six_resets_with_one_seed_show_the_same(env_id: str) -> None:
 def test_processes_with_different_hash_seeds_print_equal_bytes() -> None:
     printed = []
     for value in ("0", "1", "random"):
-        environment = {**os.environ, "PYTHONHASHSEED": value, "PYTHONPATH": str(ROOT)}
+        paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONHASHSEED": value, "PYTHONPATH": paths}
         command = [sys.executable, "-m", "tests.conformance.transcript"]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()

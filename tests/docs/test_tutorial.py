@@ -67,5 +67,5 @@ def test_the_commands_run_and_the_policy_learns(package: Path) -> None:
         if words[0] == "agent-gym":
             run(package, sys.executable, "-m", "agent_gym", *words[1:])
     summary = json.loads((package / "runs" / "lift" / "summary.json").read_text("utf-8"))
-    before, after = summary["before"]["test/success"], summary["after"]["test/success"]
+    before, after = (summary[when]["test"]["success"] for when in ("before", "after"))
     assert after > before + 0.05, f"success went from {before} to {after}"
