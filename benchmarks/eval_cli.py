@@ -29,7 +29,9 @@ def evaluate_agent(
     suites: bool = typer.Option(False, "--suites", help="List the suites with their parts, and stop."),
     env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
     split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
-    episodes: int = typer.Option(None, "--episodes", "-n", help="Tasks, the first ones of the split [100]."),
+    episodes: int = typer.Option(
+        None, "--episodes", "-n", max=10_000_000, help="Tasks, the first ones of the split [100]."
+    ),
     seeds: str = typer.Option("0", "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4."),
     option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
     agent_option: list[str] = typer.Option(

@@ -178,7 +178,7 @@ def _stop_on_interrupt(alone: bool) -> Callable[[], bool]:
             return
         pressed = True
         # A handler runs between any two instructions, in the middle of an import too: nothing but a system call.
-        os.write(2, b"\nStopping after this iteration; press Ctrl-C again to exit at once.\n")
+        os.write(2, b"\nStopping after this iteration or phase; press Ctrl-C again to exit at once.\n")
 
     signal.signal(signal.SIGINT, on_interrupt)
     signal.signal(signal.SIGTERM, on_interrupt)

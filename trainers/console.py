@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,10 +23,11 @@ _SHOWN = (
     ("kept", "filter/kept_share", ".2f"),
 )
 _EVERY = 10  # lines between headings
+_LOG_SECONDS = 30.0
 
 
 class ConsoleReporter:
-    """Progress bars for long phases, one line an iteration.
+    """Progress bars for long phases (a line every half minute where no bar can be drawn), one line an iteration.
 
     Args:
         console: Where to write; the terminal's standard error when None, so that results can be piped.
@@ -38,6 +40,21 @@ class ConsoleReporter:
     def say(self, text: str) -> None:
         """Show one line."""
         self.console.print(text, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def _log(self, name: str, total: int) -> Iterator[Callable[..., None]]:
+        """Say now and then how far a phase is, where no bar can be drawn (files, jobs)."""
+        done, told = 0, time.monotonic()
+
+        def advance(note: str = "") -> None:
+            nonlocal done, told
+            done += 1
+            if time.monotonic() - told >= _LOG_SECONDS:
+                told = time.monotonic()
+                self.say(f"{name}: {done:,} of {total:,}{', ' + note if note else ''}")
+
+        self.say(f"{name}: {total:,} to do")
+        yield advance
 
     @contextmanager
     def _bar(self, name: str, total: int) -> Iterator[Callable[..., None]]:
@@ -53,8 +70,8 @@ class ConsoleReporter:
             yield lambda note="": progress.update(task, advance=1, note=note)
 
     def phase(self, name: str, total: int) -> Any:
-        """Return a context manager whose value advances a progress bar when called."""
-        return self._bar(name, total)
+        """Return a context manager whose value advances a progress bar, or a log, when called."""
+        return self._bar(name, total) if self.console.is_terminal else self._log(name, total)
 
     def iteration(self, number: int, total: int, metrics: dict[str, float], seconds: float) -> None:
         """Show the metrics of one iteration."""

@@ -158,7 +158,8 @@ class RunEvaluator:
                 should_stop=should_stop,
                 world=self._world,
             )
-        self._reporter.evaluation(f"{plan.name}, {when}", found)
+        if found.n_ok + found.n_error == len(ids):  # else the run was asked to stop: part of it is no result
+            self._reporter.evaluation(f"{plan.name}, {when}", found)
         return found, result
 
 

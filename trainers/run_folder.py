@@ -21,6 +21,13 @@ EPISODES = "episodes"
 OUTLIERS = "stapo_outliers.jsonl"
 
 
+def not_a_run(path: Path) -> str:
+    """Return why a path is no run folder, and what to do."""
+    if not path.exists():
+        return f"there is no run folder {path}; `agent-gym train --output FOLDER` makes one"
+    return f"{path} is not a run folder: it holds no {CONFIG}; give a folder that `agent-gym train` wrote"
+
+
 class RunFolder:
     """A run folder.
 
@@ -73,7 +80,7 @@ class RunFolder:
         """
         folder = cls(path, writes=writes)
         if not (folder.path / CONFIG).is_file():
-            raise DataError(f"{folder.path} is not a run folder: it holds no {CONFIG}")
+            raise DataError(not_a_run(folder.path))
         if writes:
             (folder.path / EPISODES).mkdir(exist_ok=True)
         return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from agent_gym.core.driver import EpisodeRequest
@@ -32,6 +33,10 @@ from trainers.tasks import TaskSampler
 _TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
 
+class ColdStartStoppedError(Exception):
+    """The run was asked to stop during its cold start, of which nothing is kept."""
+
+
 class Start:
     """Makes or loads the policy that a run starts from.
 
@@ -39,17 +44,30 @@ class Start:
         folder: Run folder; the policy is kept there, so that a resumed run starts from the same one.
         config: Settings of the run.
         reporter: Who is told of progress.
+        should_stop: Asked during the cold start of a single process; of several, the others wait for the main one.
         world: The processes of the run; the main one makes the policy, the others load it.
     """
 
-    def __init__(self, folder: RunFolder, config: TrainConfig, reporter: Reporter, world: World) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: TrainConfig,
+        reporter: Reporter,
+        should_stop: Callable[[], bool],
+        world: World,
+    ) -> None:
         self.folder = folder
         self.config = config
         self.reporter = reporter
+        self.should_stop = should_stop
         self.world = world
 
     def policy(self, lanes: Lanes) -> Policy:
-        """Return the policy after the cold start, loaded if an earlier part of the run made it."""
+        """Return the policy after the cold start, loaded if an earlier part of the run made it.
+
+        Raises:
+            ColdStartStoppedError: The run was asked to stop meanwhile.
+        """
         config = self.config
         device = self.world.device(config.device)
         made = self.world.from_main(self.folder.reference.is_dir())
@@ -85,6 +103,7 @@ class Start:
 
                 def progress(step: CloningStep) -> None:
                     advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
+                    self._check()
 
                 result = clone(
                     policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning"), progress=progress
@@ -94,6 +113,10 @@ class Start:
         self.folder.save_reference(policy)
         self.folder.update_summary({"cold_start": report})
         return policy
+
+    def _check(self) -> None:
+        if self.world.size == 1 and self.should_stop():
+            raise ColdStartStoppedError
 
     def _prepared(self, policy: Policy) -> Policy:
         for note in prepare_training(policy, self.config):
@@ -113,13 +136,18 @@ class Start:
             requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
             of = f" of {lane.name}" if lane.name else ""
             with self.reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
+
+                def progress(*_: object, advance: Callable[..., None] = advance) -> None:
+                    advance()
+                    self._check()
+
                 played = play_expert(
                     lane.train.face,
                     lane.train.runner,
                     requests,
                     config.cloning.min_score,
                     config.cloning.noise,
-                    lambda *_, advance=advance: advance(),
+                    progress,
                 )
             found.append((builder, played))
         return found

@@ -44,7 +44,7 @@ from trainers.setup import (
     prompt_encoder,
     training_sampling,
 )
-from trainers.start import Start
+from trainers.start import ColdStartStoppedError, Start
 from trainers.tracking import NoTracker, RunTracker, Tracker, read_metrics
 from trainers.training_state import OptimizerState
 from trainers.update import Updater
@@ -98,7 +98,14 @@ class Trainer:
         config = self.config
         world = self.world
         checkpoint = self._latest()
-        policy = Start(self.folder, config, self.reporter, world).policy(lanes)
+        try:
+            policy = Start(self.folder, config, self.reporter, self.should_stop, world).policy(lanes)
+        except ColdStartStoppedError:
+            self.reporter.say(
+                "Stopped during the cold start, which begins anew with: agent-gym train --resume "
+                f"{self.folder.path}"
+            )
+            return self.folder.summary()
         reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None
         if checkpoint is not None:
             policy.load_weights(checkpoint.model_folder)

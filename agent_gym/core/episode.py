@@ -337,7 +337,7 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"no episode file at {path}; expected JSON lines as `EpisodeWriter` writes them")
+        raise DataError(f"no episode file at {path}; expected JSON lines as `agent-gym eval --output` writes them")
     with path.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             if not line.endswith(b"\n"):

@@ -14,7 +14,7 @@ from agent_gym.core.errors import DataError
 from trainers.detector import WarningName
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import Interval, by_task, difference, rate
-from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY
+from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run
 from trainers.tracking import read_metrics
 from trainers.watch import read_warnings
 
@@ -127,7 +127,7 @@ def read_run(path: str | Path, name: str = "") -> RunData:
     """
     path = Path(path)
     if not (path / CONFIG).is_file():
-        raise DataError(f"{path} is not a run folder: it holds no {CONFIG}")
+        raise DataError(not_a_run(path))
     config: dict[str, Any] = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     summary: dict[str, Any] = {}
     if (path / SUMMARY).is_file():
