@@ -6,8 +6,9 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
+from agent_gym.cli.progress import bar_columns
 from benchmarks.agents.estimate import Estimate
 from benchmarks.results import EpisodeRow
 
@@ -20,14 +21,7 @@ class EvaluationProgress:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[note]}"),
-        )
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet)
+        self._progress = Progress(*bar_columns(), console=Console(stderr=True), transient=True, disable=quiet)
         self._bar = self._progress.add_task("Preparing", total=None, note="")
         self._name = "Episodes"
         self._won = self._played = 0

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 
+from agent_gym.cli.progress import bar_columns
 from trainers.evaluation import Evaluation
 
 _SHOWN = (
@@ -58,14 +59,7 @@ class ConsoleReporter:
 
     @contextmanager
     def _bar(self, name: str, total: int) -> Iterator[Callable[..., None]]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Progress(*columns, console=self.console, transient=True) as progress:
+        with Progress(*bar_columns(), console=self.console, transient=True) as progress:
             task = progress.add_task(name, total=total, note="")
             yield lambda note="": progress.update(task, advance=1, note=note)
 

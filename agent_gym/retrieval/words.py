@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from functools import lru_cache
 from typing import Any
 
 from agent_gym.retrieval.base import clean_text
@@ -21,7 +20,6 @@ LONGEST_WORD = 40
 MOST_CHARACTERS = 16_384
 MOST_WORDS = 64
 """Of a longer query the first characters and the first distinct words count."""
-_SHORT = 500
 
 _FUNCTION_WORDS = (
     "a an and are as at be been but by can could did do does for from had has have he her his how i if in into is "
@@ -56,20 +54,10 @@ def query_words(query: str) -> list[tuple[str, int]]:
     Args:
         query: Any text.
     """
-    return list(_words(query) if len(query) <= _SHORT else _find_words(query))
-
-
-@lru_cache(maxsize=4_096)
-def _words(query: str) -> tuple[tuple[str, int], ...]:
-    """Find the words of a query of usual length; the episodes of a group ask the same ones."""
-    return _find_words(query)
-
-
-def _find_words(query: str) -> tuple[tuple[str, int], ...]:
     words = _analyze(clean_text(query[:MOST_CHARACTERS]))
     stops = _stop_stems()
     useful = [word for word in words if word not in stops] or words
-    return tuple(Counter(useful).items())[:MOST_WORDS]
+    return list(Counter(useful).items())[:MOST_WORDS]
 
 
 def _analyze(text: str) -> list[str]:

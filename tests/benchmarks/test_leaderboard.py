@@ -113,14 +113,14 @@ def test_a_leaderboard_file_gives_the_same_comparisons_again(
 
 
 def test_a_leaderboard_file_is_small_holds_no_task_and_meets_new_results(tmp_path: Path) -> None:
-    places = (("url", "http://10.0.0.1/v1"), ("prompt", "/root/prompts/mine.j2"))
-    big = Played([number % 3 > 0 for number in range(1000)], agent="run:/root/runs/x", identity=places)
+    places = (("url", "http://models.example/v1"), ("prompt", "private/prompts/mine.j2"))
+    big = Played([number % 3 > 0 for number in range(1000)], agent="run:private/runs/x", identity=places)
     path = write_board_file(make_board(entries(big, Played([1] * 1000))), tmp_path / "board.json")
     text = path.read_text()
     assert len(text) < 12_000
     assert "gen/" not in text
-    assert "/root" not in text
-    assert "10.0.0.1" not in text
+    assert "private" not in text
+    assert "models.example" not in text
     new = Played([0] * 1000, agent="random")
     for name, played in (("big", big), ("new", new)):
         played.result().write(tmp_path / "new" / f"{name}.json")
