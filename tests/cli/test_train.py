@@ -73,7 +73,7 @@ def test_list_names_every_preset_and_algorithm() -> None:
         (["--preset", "quickstart", "--config", "a.toml"], ["not both"]),
         ([], ["--preset or --config", "--list"]),
         (["--config", "missing.toml"], ["missing.toml"]),
-        (["--resume", "nowhere"], ["nowhere", "not a run folder"]),
+        (["--resume", "nowhere"], ["nowhere", "no run folder"]),
         (["--resume", "runs/a", "--preset", "quickstart"], ["--resume", "--preset"]),
         (["--resume", "runs/a", "--seed", "1"], ["seed=1"]),
         (["--resume", "runs/a", "iterations=3"], ["iterations=3"]),
