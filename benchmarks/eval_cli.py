@@ -80,7 +80,7 @@ def evaluate_agent(
     from agent_gym.cli.options import parse_options
     from agent_gym.core.errors import ConfigError
     from benchmarks.agents import default_environment
-    from benchmarks.evaluate import EvalConfig
+    from benchmarks.plan import EvalConfig
     from benchmarks.show import result_table
 
     if suites:

@@ -1,8 +1,7 @@
 """Evaluation of an agent on a fixed list of tasks, with results that say what they are results of.
 
-The plan is the first n tasks of a split (or a given list), once for each seed; each episode has a seed of its
-own that derives from the evaluation's seed and the task. Finished episodes are appended to a file beside the
-result as they end, so an interrupted evaluation goes on where it stopped and counts each episode once.
+`benchmarks.plan` says what is played. Finished episodes are appended to a file beside the result as they end,
+so an interrupted evaluation goes on where it stopped and counts each episode once.
 Episodes in which the environment or a tool failed are kept apart, and played again when it goes on.
 
 Left out on purpose: training, and any judgement of an agent from its rewards. Success is the environment's.
@@ -16,109 +15,23 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_gym._version import __version__
 from agent_gym.core.batch import EnvRunner, InProcessRunner
-from agent_gym.core.driver import EnvFace, EpisodeRequest, play_episodes
+from agent_gym.core.driver import EnvFace, play_episodes
 from agent_gym.core.episode import Episode, EpisodeWriter, read_episodes
 from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError
 from agent_gym.core.info import StopReason
 from agent_gym.core.pool import ProcessPoolRunner
-from agent_gym.core.seeding import derive_seed
 from benchmarks.agents import AgentSettings, Contestant, make_agent
 from benchmarks.agents.estimate import Estimate
 from benchmarks.agents.ledger import add_spent
+from benchmarks.plan import EvalConfig, Planned, chosen_tasks, make_plan
 from benchmarks.results import ENVIRONMENT, EpisodeRow, EvaluationResult
 
-EPISODES_SUFFIX = ".episodes.jsonl"
-DEFAULT_EPISODES = 100
 _WRITE_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class EvalConfig:
-    """What is evaluated on, and how.
-
-    Raises:
-        ConfigError: A number is out of range, or options exclude each other.
-    """
-
-    env_id: str
-    """Environment id, full or short."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment, without `split` and `tasks`."""
-    split: str = "test"
-    """Split whose tasks are played."""
-    episodes: int | None = None
-    """Tasks played per seed, the first ones; None plays 100 of a split, and all of a list of tasks."""
-    seeds: tuple[int, ...] = (0,)
-    """Every task is played once per seed."""
-    task_ids: tuple[str, ...] | None = None
-    """Tasks to play instead of the first ones; ids of the split."""
-    task_file: str | None = None
-    """Task file (see `agent_gym.core.tasks.save_tasks`) to play instead of a split."""
-    max_turns: int | None = None
-    """Turn limit; that of the options, else the environment's own, when None."""
-    parallel: int = 64
-    """Most episodes running at once."""
-    workers: int = 0
-    """Processes that run environments; 0 keeps them in this one."""
-    device: str = "auto"
-    """Device of local models."""
-    agent_options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the agent by name, see `benchmarks.agents.play_options`."""
-    output: Path | None = None
-    """Result file; episodes go beside it. None writes nothing."""
-    resume: bool = False
-    """Go on with the evaluation in `output`, if there is one."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("episodes", 1), ("parallel", 1), ("workers", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"{name} must be at least {least}, got {value}")
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ConfigError(f"seeds must be different numbers, at least one; got {list(self.seeds)}")
-        for name in ("split", "tasks"):
-            if name in self.options:
-                raise ConfigError(f"the environment option {name!r} has a setting of its own; use that")
-        if self.task_ids is not None and self.task_file is not None:
-            raise ConfigError("give either a list of task ids or a task file, not both")
-        if self.resume and self.output is None:
-            raise ConfigError("resume needs the result file of the evaluation to go on with: give output")
-
-    def env_options(self) -> dict[str, Any]:
-        """Return all arguments of the environment."""
-        options = dict(self.options)
-        if self.task_file is None:
-            options["split"] = self.split
-        else:
-            options["tasks"] = self.task_file
-        if self.max_turns is not None:
-            options["max_turns"] = self.max_turns
-        return options
-
-    @property
-    def episodes_path(self) -> Path | None:
-        """File of the played episodes."""
-        return None if self.output is None else self.output.with_suffix(EPISODES_SUFFIX)
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """One episode of the plan."""
-
-    task_id: str
-    seed: int
-    episode_seed: int
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What tells its record apart."""
-        return self.task_id, self.episode_seed
 
 
 def evaluate(
@@ -182,11 +95,8 @@ def _prepared(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) 
         else:
             contestant = agent(face)
         face = dataclasses.replace(face, reply_mode=contestant.reply_mode)
-        ids = _task_ids(config, face)
-        plan = [
-            _Planned(task, seed, derive_seed(seed, "evaluation", task)) for seed in config.seeds for task in ids
-        ]
-        yield _Evaluation(config, face, contestant, ids, plan)
+        ids = chosen_tasks(config, face)
+        yield _Evaluation(config, face, contestant, ids, make_plan(config, ids))
     finally:
         if contestant is not None and contestant.close is not None:
             contestant.close()
@@ -202,7 +112,7 @@ class _Evaluation:
         face: EnvFace,
         contestant: Contestant,
         ids: Sequence[str],
-        plan: Sequence[_Planned],
+        plan: Sequence[Planned],
     ) -> None:
         self.config, self.face, self.contestant, self.plan = config, face, contestant, plan
         self.rows: dict[tuple[str, int], EpisodeRow] = {}
@@ -248,11 +158,13 @@ class _Evaluation:
         self._take_up(mend=False)
         return self._estimate(self._missing())
 
-    def _estimate(self, missing: Sequence[_Planned]) -> Estimate | None:
+    def _estimate(self, missing: Sequence[Planned]) -> Estimate | None:
         rehearsal = self.contestant.rehearsal
-        return None if rehearsal is None else rehearsal.estimate(self.face, _requests(missing))
+        return (
+            None if rehearsal is None else rehearsal.estimate(self.face, [planned.request() for planned in missing])
+        )
 
-    def _missing(self) -> list[_Planned]:
+    def _missing(self) -> list[Planned]:
         return [planned for planned in self.plan if planned.key not in self.rows]
 
     def _take_up(self, *, mend: bool) -> None:
@@ -292,10 +204,10 @@ class _Evaluation:
         if mend and len(kept) < len(episodes):
             _rewrite(path, kept)
 
-    def _play(self, missing: Sequence[_Planned], on_episode: Callable[[EpisodeRow], None] | None) -> None:
+    def _play(self, missing: Sequence[Planned], on_episode: Callable[[EpisodeRow], None] | None) -> None:
         path = self.config.episodes_path
         writer = None if path is None else EpisodeWriter(path)
-        requests = _requests(missing)
+        requests = [planned.request() for planned in missing]
 
         def finished(index: int, episode: Episode) -> None:
             if writer is not None:
@@ -346,10 +258,6 @@ class _Evaluation:
             self._result().write(self.config.output)
 
 
-def _requests(planned: Sequence[_Planned]) -> list[EpisodeRequest]:
-    return [EpisodeRequest(item.task_id, item.episode_seed) for item in planned]
-
-
 def _refuse_overwrite(config: EvalConfig) -> None:
     if config.output is None or config.resume:
         return
@@ -359,20 +267,6 @@ def _refuse_overwrite(config: EvalConfig) -> None:
                 f"{path} exists; continue that evaluation with --resume, or give another --output "
                 "(remove the file to start over)"
             )
-
-
-def _task_ids(config: EvalConfig, face: EnvFace) -> list[str]:
-    tasks = face.env.tasks
-    if config.task_ids is None:
-        listed = config.task_file is not None
-        count = config.episodes or (len(tasks.ids) if listed else DEFAULT_EPISODES)
-        return list(tasks.ids[: min(count, len(tasks.ids))])
-    ids = config.task_ids[: config.episodes]
-    if len(set(ids)) != len(ids):
-        raise ConfigError("the list of task ids holds an id twice; use several seeds to play a task again")
-    for task_id in ids:
-        tasks.get(task_id)  # raises with near ids
-    return list(ids)
 
 
 def _require_same(earlier: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.agents import find_kind
-from benchmarks.evaluate import EvalConfig, estimate
+from benchmarks.evaluate import estimate
+from benchmarks.plan import EvalConfig
 from benchmarks.progress import EvaluationProgress
 from benchmarks.suites.run import PartResult, PartStatus, part_config, run_suite
 from benchmarks.suites.suite import Suite, bundled_suites, load_suite

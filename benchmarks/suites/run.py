@@ -10,7 +10,8 @@ from pathlib import Path
 from agent_gym.core.driver import EnvFace
 from agent_gym.core.errors import AgentGymError, DataError
 from benchmarks.agents.estimate import Estimate
-from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.evaluate import evaluate
+from benchmarks.plan import EvalConfig
 from benchmarks.results import EpisodeRow, EvaluationResult
 from benchmarks.suites.suite import Part, Suite
 

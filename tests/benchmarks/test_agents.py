@@ -15,7 +15,8 @@ from agent_gym.core.driver import EnvFace
 from agent_gym.core.errors import ConfigError
 from benchmarks.agents import Contestant, agent_kinds, find_kind, make_agent
 from benchmarks.agents.human import HumanAgent
-from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.evaluate import evaluate
+from benchmarks.plan import EvalConfig
 from tests.cli.command import ROOT
 
 DOOR = "toy/Door-v0"

@@ -13,7 +13,8 @@ from agent_gym.core.errors import ConfigError, DataError, UnknownTaskError
 from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import Task, save_tasks
 from benchmarks.agents import Contestant, make_agent
-from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.evaluate import evaluate
+from benchmarks.plan import EvalConfig
 from benchmarks.results import EpisodeRow, EvaluationResult, summarise
 
 DOOR = "toy/Door-v0"

@@ -17,7 +17,8 @@ from benchmarks.agents.formats import ToolFormat
 from benchmarks.agents.ledger import Prices
 from benchmarks.agents.openai import EndpointOptions, _parse
 from benchmarks.agents.play_options import PlayOptions, read_options
-from benchmarks.evaluate import EvalConfig, estimate, evaluate
+from benchmarks.evaluate import estimate, evaluate
+from benchmarks.plan import EvalConfig
 
 pytest.importorskip("httpx", reason="httpx is not installed")
 

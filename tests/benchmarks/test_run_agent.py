@@ -7,7 +7,8 @@ import pytest
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import DataError
 from benchmarks.agents import default_environment
-from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.evaluate import evaluate
+from benchmarks.plan import EvalConfig
 
 CONFIG = EvalConfig("Sokoban-v0", episodes=6, max_turns=5, device="cpu")
 

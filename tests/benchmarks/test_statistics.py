@@ -58,26 +58,27 @@ def coverage_of_rates(tasks, rates):
     return (chance * ((low <= rates[:, None]) & (rates[:, None] <= high))).sum(axis=1)
 
 
-@pytest.mark.parametrize("tasks", [100, 200])
-def test_the_interval_of_a_rate_covers_the_truth_95_times_in_100(tasks):
-    rates = np.linspace(0.02, 0.98, 97)
+@pytest.mark.parametrize(("tasks", "edge"), [(100, 0.2), (200, 0.1), (500, 0.1)])
+def test_the_interval_of_a_rate_covers_the_truth_95_times_in_100(tasks, edge):
+    rates = np.linspace(0.02, 0.98, 193)
     covered = coverage_of_rates(tasks, rates)
-    assert 0.94 <= covered.mean() <= 0.965
-    assert covered.min() >= 0.93
-    if tasks >= 200:  # with fewer, single rates lie beside the steps of what can be observed
-        assert covered[(rates > 0.12) & (rates < 0.88)].max() <= 0.97
+    assert 0.945 <= covered.mean() <= 0.96
+    assert covered.min() >= 0.925
+    # Nearer to 0 and 1 so few outcomes are possible that no interval keeps to 0.95: these err on the wide side.
+    amid = covered[(rates >= edge) & (rates <= 1 - edge)]
+    assert amid.min() >= 0.93 and amid.max() <= 0.97
 
 
 def test_bootstrap_of_repeated_attempts_resamples_tasks_and_covers():
     rng = np.random.default_rng(2)
     covered = []
-    for trial in range(300):
+    for trial in range(600):
         chance = rng.beta(0.5, 0.5, 100)
         rates = rng.binomial(5, chance) / 5
         found = rate_interval(rates, seed=trial)
         covered.append(found.low <= 0.5 <= found.high)
         assert found.method is IntervalMethod.BOOTSTRAP
-    assert 0.905 <= np.mean(covered) <= 0.985  # 0.93 to 0.97, give or take two standard errors of 300 trials
+    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 def test_counting_equal_values_resamples_as_drawing_tasks_does():

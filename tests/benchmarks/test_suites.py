@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from agent_gym.cli.main import build_app
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError, DataError
-from benchmarks.evaluate import EvalConfig
+from benchmarks.plan import EvalConfig
 from benchmarks.results import EpisodeRow, EvaluationResult
 from benchmarks.suites.run import PartStatus, run_suite, task_list
 from benchmarks.suites.suite import Suite, bundled_suites, load_suite

@@ -15,7 +15,8 @@ from agent_gym.envs.searchqa.generator import QuestionSpec, WorldKey, WorldSpec,
 from agent_gym.envs.searchqa.names import GeneratedSplit
 from agent_gym.retrieval.bm25 import MemoryBm25
 from agent_gym.retrieval.building import build_index
-from benchmarks.evaluate import EvalConfig, evaluate
+from benchmarks.evaluate import evaluate
+from benchmarks.plan import EvalConfig
 from benchmarks.results import EpisodeRow
 
 pytest.importorskip("httpx")
