@@ -253,6 +253,9 @@ class OptimSettings:
     max_tokens_per_microbatch: int = 16_384
     """Tokens per forward and backward pass, padding included: bounds memory, never changes results. Rows of
     like length share a pass."""
+    share_equal_rows: bool = True
+    """Rows of equal tokens go through the model once, which changes results by rounding only. Groups that
+    start from one state hold many where prompts are short."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, equal results."""
 

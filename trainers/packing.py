@@ -6,7 +6,7 @@ a result: positions are explicit, padded keys are masked out of attention and pa
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
@@ -137,10 +137,16 @@ class PackedRows:
 
     def to(self, device: torch.device | str) -> PackedRows:
         """Return the same rows on `device`."""
-        moved = {
-            item.name: value.to(device) for item in fields(self) if (value := getattr(self, item.name)) is not None
-        }
-        return replace(self, **moved)
+        return self._each(lambda value: value.to(device))
+
+    def take(self, rows: Sequence[int]) -> PackedRows:
+        """Return these rows, in this order, at the same width."""
+        index = torch.tensor(rows, device=self.input_ids.device)
+        return self._each(lambda value: value[index])
+
+    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> PackedRows:
+        held = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(self, **{name: change(value) for name, value in held.items() if value is not None})
 
     @property
     def n_tokens(self) -> int:

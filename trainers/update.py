@@ -34,12 +34,13 @@ from trainers.config import OptimSettings
 from trainers.distributed import World, assign_owners
 from trainers.lora import Scorer
 from trainers.losses import LossOutput, policy_loss
-from trainers.packing import NO_SEGMENT, PackedRows, TokenRow, pack, plan_microbatches
+from trainers.packing import NO_SEGMENT, PackedRows, TokenRow, pack
 from trainers.policy import Policy
 from trainers.ratios import EpisodeSums, episode_sums, merge_episode_sums
 from trainers.rows import Floats
 from trainers.schedules import LearningRate
 from trainers.selection import Selection
+from trainers.sharing import Kinds, shared_stats
 from trainers.stapo import SelectiveReport
 from trainers.tokens import MinibatchTotals, TokenBatch, turns
 
@@ -198,15 +199,14 @@ class Updater:
 
     def _with_advantages(self, scored: Sequence[ScoredRow], advantage_R: Floats) -> list[ScoredRow]:
         """Give each sampled token of this rank's rows the advantage of its turn, other tokens 0."""
-        advantages = torch.as_tensor(advantage_R, dtype=torch.float32)
-        done = []
-        for item in scored:
-            if item.owner == self.world.rank:
-                segments = torch.tensor(item.row.segments)
-                spread = torch.where(segments != NO_SEGMENT, advantages[segments.clamp_min(0)], 0.0)
-                item = replace(item, advantage=spread)
-            done.append(item)
-        return done
+        # Tokens of no turn have segment -1 and so read the 0 at the end.
+        advantages = np.append(advantage_R, 0.0).astype(np.float32)
+        return [
+            replace(item, advantage=torch.from_numpy(advantages[np.asarray(item.row.segments)]))
+            if item.owner == self.world.rank
+            else item
+            for item in scored
+        ]
 
     def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
         """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes."""
@@ -228,11 +228,15 @@ class Updater:
         plans = []
         for rank in range(self.world.size):
             mine = [index for index, item in enumerate(rows) if item.owner == rank]
+            kinds = self._kinds([rows[index] for index in mine])
             lengths = [len(rows[index].row) for index in mine]
-            cut = plan_microbatches(lengths, self.settings.max_tokens_per_microbatch)
+            cut = kinds.plan(lengths, self.settings.max_tokens_per_microbatch)
             plans.append([tuple(mine[place] for place in places) for places in cut])
         plan = plans[self.world.rank]
         return plan + [()] * (max(map(len, plans)) - len(plan))
+
+    def _kinds(self, rows: Sequence[ScoredRow]) -> Kinds:
+        return Kinds.of([item.row for item in rows], self.settings.share_equal_rows)
 
     @torch.no_grad()
     def _score(self, rows: Sequence[ScoredRow], with_old: bool, with_entropy: bool = False) -> list[ScoredRow]:
@@ -243,13 +247,15 @@ class Updater:
         for indices in self._plan(rows):
             chosen = [rows[index].row for index in indices] or [_padding_row(self.policy.pad_id)]
             packed = pack(chosen, self.policy.pad_id, device=self.policy.device)
+            kinds = Kinds.of(chosen, self.settings.share_equal_rows)
             old = entropy = reference = None
             if with_old:
-                stats = self.policy.token_stats(packed, self.temperature, entropy=with_entropy)
+                stats = shared_stats(self.policy, packed, kinds, self.temperature, entropy=with_entropy)
                 old = stats.logp.cpu()
                 entropy = None if stats.entropy is None else stats.entropy.cpu()
             if self.reference is not None:
-                reference = self.reference.token_stats(packed, self.temperature, entropy=False).logp.cpu()
+                stats = shared_stats(self.reference, packed, kinds, self.temperature, entropy=False)
+                reference = stats.logp.cpu()
             for place, index in enumerate(indices):
                 row = rows[index].row
                 scored[index] = replace(
@@ -328,7 +334,7 @@ class Updater:
     def _tokens(self, part: Sequence[ScoredRow], packed: PackedRows, graph: bool) -> TokenBatch:
         device = self.policy.device
         packed = packed.to(device)
-        stats = self.policy.token_stats(packed, self.temperature, entropy=graph)
+        stats = shared_stats(self.policy, packed, self._kinds(part), self.temperature, entropy=graph)
         kept = _pad([item.old for item in part], packed, device)
         old = stats.logp.detach() if kept is None else kept
         advantage = _need(_pad([item.advantage for item in part], packed, device))
