@@ -97,12 +97,13 @@ def trainer(
 
     from rich.console import Console
 
+    from agent_gym.cli.progress import working
     from agent_gym.core.errors import ConfigError
     from benchmarks.throughput.trainer_report import measure_trainer, trainer_table
 
     if against != "trl":
         raise ConfigError(f"--against takes trl, got {against!r}")
-    with Console(stderr=True).status("Measuring"):
+    with working("Measuring"):
         figures = measure_trainer(upstream, groups, group_size, reply_tokens, iterations, model)
     console = Console()
     console.print(trainer_table(figures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -12,9 +13,13 @@ from agent_gym.cli.progress import bar_columns
 from benchmarks.agents.estimate import Estimate
 from benchmarks.results import EpisodeRow
 
+_LOG_SECONDS = 30.0
+
 
 class EvaluationProgress:
     """A bar on standard error that follows an evaluation, or several one after another.
+
+    Where no bar can be drawn (files, jobs) it says every half minute how far the evaluation is.
 
     Args:
         quiet: Show nothing (a person is playing at the terminal).
@@ -25,6 +30,8 @@ class EvaluationProgress:
         self._bar = self._progress.add_task("Preparing", total=None, note="")
         self._name = "Episodes"
         self._won = self._played = 0
+        self._logs = not quiet and not self._progress.console.is_terminal
+        self._told = time.monotonic()
 
     def begin(self, name: str) -> None:
         """Start on the evaluation of that name."""
@@ -37,7 +44,7 @@ class EvaluationProgress:
 
     def estimated(self, found: Estimate) -> None:
         """Print what the evaluation will take."""
-        self._progress.console.print(found.text(), highlight=False, markup=False, soft_wrap=True)
+        self._say(found.text())
 
     def ended(self, row: EpisodeRow) -> None:
         """Count an episode that ended."""
@@ -45,6 +52,14 @@ class EvaluationProgress:
         self._played += not row.error
         note = f"success {self._won / self._played:.2f}" if self._played else ""
         self._progress.update(self._bar, advance=1, note=note)
+        if self._logs and time.monotonic() - self._told >= _LOG_SECONDS:
+            self._told = time.monotonic()
+            task = self._progress.tasks[0]
+            done = f"{self._name}: {task.completed:,.0f} of {task.total or 0:,.0f}"
+            self._say(f"{done}, {note}" if note else done)
+
+    def _say(self, text: str) -> None:
+        self._progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._progress.start()

@@ -117,7 +117,9 @@ def run(
     from rich.console import Console
     from rich.table import Table
 
-    with Console(stderr=True).status("Playing"):
+    from agent_gym.cli.progress import working
+
+    with working("Playing"):
         tallies = check_world(questions, entities, options, [hops] if hops else range(1, MOST_HOPS + 1))
     rows = {name: tally.shares() for name, tally in sorted(tallies.items())}
     table = Table("questions", "n", "expert EM", "its searches", "guesser EM", "answer shown by one search")

@@ -1,7 +1,11 @@
-"""How the commands draw progress bars."""
+"""How the commands show that they are at work."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
 
 
@@ -14,3 +18,26 @@ def bar_columns() -> tuple[ProgressColumn, ...]:
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("{task.fields[note]}"),
     )
+
+
+@contextmanager
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """Show what the command is busy with, on standard error: a spinner, or a line where none can be drawn.
+
+    Args:
+        text: What it does first.
+
+    Yields:
+        A function that says what it does next.
+    """
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(text) as status:
+            yield lambda text: status.update(text)
+        return
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    say(text)
+    yield say

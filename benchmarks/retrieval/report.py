@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
+from agent_gym.cli.progress import working
 from agent_gym.retrieval import RetrieverKind, open_index, open_retriever
 from benchmarks.retrieval.corpus import queries as generated_queries
 from benchmarks.retrieval.load import LoadFigures, measure_load
@@ -52,7 +53,7 @@ def run_scaling(passages: int, queries: int, folder: Path | None, output: Path |
     Raises:
         AgentGymError: A measurement failed.
     """
-    with Console(stderr=True).status(f"Measuring {passages:,} passages"), tempfile.TemporaryDirectory() as scratch:
+    with working(f"Measuring {passages:,} passages"), tempfile.TemporaryDirectory() as scratch:
         figures = measure_scaling(passages, queries, Path(scratch) if folder is None else folder)
     Console().print(scaling_table(figures))
     _write(output, figures)
@@ -102,7 +103,7 @@ def run_load(
     """Put a server under load, print the table, write and return the figures."""
     size = open_index(index).size
     asked = [question for path in files for question, _ in read_questions(path)]
-    with Console(stderr=True).status(f"Searching from {clients} clients for {seconds:g} s"):
+    with working(f"Searching from {clients} clients for {seconds:g} s"):
         figures = measure_load(
             index, asked or generated_queries(400, size), clients=clients, seconds=seconds, restart=restart
         )

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
+from agent_gym.cli.progress import working
 from benchmarks.throughput.upstream import run_child
 
 
@@ -30,7 +31,7 @@ def run_search(count: int, queries: int, index: Path | None, output: Path | None
     Raises:
         AgentGymError: A measurement failed.
     """
-    with Console(stderr=True).status(f"Measuring {count:,} products"), tempfile.TemporaryDirectory() as scratch:
+    with working(f"Measuring {count:,} products"), tempfile.TemporaryDirectory() as scratch:
         figures = measure_search(count, queries, Path(scratch) / "index" if index is None else index)
     Console().print(search_table(figures))
     if output is not None:

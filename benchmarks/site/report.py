@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
+from agent_gym.cli.progress import working
 from agent_gym.core.errors import AgentGymError
 from benchmarks.site.shoppers import shop
 
@@ -36,7 +37,7 @@ def run_site(catalog: str, shoppers: int, seconds: float, think: float, output: 
     Raises:
         AgentGymError: The site did not start, or an answer was an error.
     """
-    with Console(stderr=True).status(f"{shoppers} shoppers for {seconds:.0f} s"):
+    with working(f"{shoppers} shoppers for {seconds:.0f} s"):
         figures = measure_site(catalog, shoppers, seconds, think)
     Console().print(site_table(figures))
     if output is not None:

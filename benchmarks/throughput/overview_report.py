@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
+from agent_gym.cli.progress import working
 from benchmarks.throughput.overview import CROWDS, kib_per_env
 from benchmarks.throughput.upstream import Upstreams, run_child
 from benchmarks.throughput.webshop_report import UPSTREAM_STEPS_PER_S
@@ -78,8 +79,8 @@ def run_overview(
 
     if plot is not None:
         require_matplotlib()
-    with Console(stderr=True).status("Measuring") as status:
-        figures = measure_all(upstreams, seconds, repeats, on_part=lambda name: status.update(f"Measuring {name}"))
+    with working("Measuring every environment") as say:
+        figures = measure_all(upstreams, seconds, repeats, on_part=lambda name: say(f"Measuring {name}"))
     console = Console()
     for table in overview_tables(figures):
         console.print(table)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
+from agent_gym.cli.progress import working
 from agent_gym.core.errors import AgentGymError, ConfigError, suggest
 from benchmarks.throughput.alfworld_report import ALFWORLD_MISSING, alfworld_table, compare_alfworld
 from benchmarks.throughput.overview_report import ALL, run_overview
@@ -71,7 +72,7 @@ def run_suite(
         run_searchqa(seconds, repeats, data, output)
         return
     console = Console()
-    with Console(stderr=True).status("Measuring"):
+    with working("Measuring"):
         if name == "alfworld":
             figures = measure_alfworld(upstream, seconds, repeats, data)
             table, agree = alfworld_table(figures), figures.get("texts_agree", True)

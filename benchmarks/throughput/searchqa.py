@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_gym._version import __version__
+from agent_gym.cli.progress import working
 from agent_gym.core.errors import DataError
 from agent_gym.envs.searchqa.env import SearchQAEnv
 from benchmarks.throughput.measure import cpu_rate
@@ -103,7 +104,7 @@ def _script(env: SearchQAEnv, task_id: str) -> tuple[str, Sequence[str]]:
 
 def run_searchqa(seconds: float, repeats: int, data: Path | None, output: Path | None) -> None:
     """Measure, print the table and write the figures."""
-    with Console(stderr=True).status("Measuring"):
+    with working("Measuring"):
         figures = measure_searchqa(make_searchqa(data), seconds, repeats)
     table = Table("SearchQA", "per CPU second", title=f"{figures['passages']:,} passages, BM25, top 3")
     for name, key in (("turns", "steps_per_s"), ("episode starts", "starts_per_s"), ("searches", "searches_per_s")):

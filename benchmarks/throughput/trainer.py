@@ -105,7 +105,12 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
                 "max_context_tokens": 2048,
                 "max_parallel": job["groups"] * job["group_size"],
             },
-            "optim": {"learning_rate": 1e-6, "max_tokens_per_microbatch": _WHOLE_BATCH},
+            # Both sides compute every row, so that equal rows do not count as speed.
+            "optim": {
+                "learning_rate": 1e-6,
+                "max_tokens_per_microbatch": _WHOLE_BATCH,
+                "share_equal_rows": False,
+            },
             "evaluation": {"episodes": 1},
             "run": {"checkpoint_every": job["iterations"], "episodes_every": 0, "threads": 1},
         }
