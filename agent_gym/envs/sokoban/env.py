@@ -13,22 +13,21 @@ from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.rendering import HumanWindow
 from agent_gym.core.tasks import Task, TaskSet
-from agent_gym.envs.sokoban.board import REWARD_STEP, Board, Direction
+from agent_gym.envs.sokoban.board import REWARD_STEP, Board
 from agent_gym.envs.sokoban.generator import RoomSpec
 from agent_gym.envs.sokoban.level import Level
 from agent_gym.envs.sokoban.oracle import SokobanOracle
 from agent_gym.envs.sokoban.render import render_rgb
-from agent_gym.envs.sokoban.solver import is_deadlocked
 from agent_gym.envs.sokoban.tasks import GENERATED, choose_tasks
 from agent_gym.envs.sokoban.text import (
     SEPARATOR,
     Symbols,
     canonical,
     coordinates,
-    in_symbols,
     legend,
     parse_commands,
 )
+from agent_gym.envs.sokoban.view import View, view_of
 
 _GOAL = "Push every box onto a goal."
 _TILE = 48  # pixels
@@ -211,8 +210,7 @@ class SokobanEnv(TextEnv):
         self._oracle = SokobanOracle()
         self._moved = self._pushed = False
         self._note = ""  # why the last action was rejected
-        self._xsb = ""  # the board as XSB text
-        self._shown = ""  # the board as text, in the symbols chosen
+        self._view = View("", "", (), False)
         self._window: HumanWindow | None = None
 
     @property
@@ -255,28 +253,24 @@ class SokobanEnv(TextEnv):
     def _observe(self, moved: bool = False, pushed: bool = False, note: str = "") -> str:
         """Remember what the last turn did and return the observation."""
         self._moved, self._pushed, self._note = moved, pushed, note
-        self._xsb = "\n".join(self.board.rows())
-        self._shown = in_symbols(self._xsb, self.symbols)
+        self._view = view_of(self.board, self.symbols)
         return self._text(legend(self.symbols)) if self._legend else self._text()
 
     def _text(self, heading: str = "") -> str:
+        if not (self._note or heading or self._coordinates):
+            return self._view.shown
         positions = coordinates(self.board) if self._coordinates else ""
-        return "\n".join(part for part in (self._note, heading, self._shown, positions) if part)
+        return "\n".join([part for part in (self._note, heading, self._view.shown, positions) if part])
 
     def _situation(self) -> Situation:
-        board = self.board
-        return Situation(
-            anchor=self._xsb,
-            admissible_actions=tuple(d.word for d in Direction if board.effective(d)),
-            prompt_observation=self._text(),
-        )
+        view = self._view
+        return Situation(anchor=view.xsb, admissible_actions=view.admissible, prompt_observation=self._text())
 
     def _extras(self) -> dict[str, Any]:
-        board = self.board
         return {
-            "sokoban/board": self._shown,
-            "sokoban/boxes_on_goals": board.boxes_on_goals,
-            "sokoban/deadlocked": is_deadlocked(board),
+            "sokoban/board": self._view.shown,
+            "sokoban/boxes_on_goals": self.board.boxes_on_goals,
+            "sokoban/deadlocked": self._view.deadlocked,
             "sokoban/moved": self._moved,
             "sokoban/pushed": self._pushed,
         }
