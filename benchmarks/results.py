@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from agent_gym.core.arithmetic import added
 from agent_gym.core.episode import Episode
 from agent_gym.core.errors import DataError
 from agent_gym.core.info import StopReason
@@ -286,7 +287,7 @@ def _success(rows: Sequence[EpisodeRow]) -> Interval:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return added(values) / len(values) if values else 0.0
 
 
 def _known_mean(values: Sequence[int | None]) -> float | None:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from agent_gym.core.arithmetic import added
 from agent_gym.core.driver import EpisodeRequest, PlayResult, play_episodes
 from agent_gym.core.episode import Episode
 from agent_gym.core.info import StopReason
@@ -130,7 +131,7 @@ def summarise_groups(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return added(values) / len(values) if values else 0.0
 
 
 def evaluate_policy(

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent_gym._version import __version__
+from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import AgentGymWarning, DataError
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply
@@ -283,7 +284,7 @@ class EpisodeRecorder:
             success=bool(info["success"]),
             score=float(info["score"]),
             stop_reason=StopReason(info["stop_reason"]) or stop_reason or StopReason.RUNNING,
-            reward=float(sum(turn.reward for turn in self.turns)),
+            reward=added(turn.reward for turn in self.turns),
             split=self._split,
             group_id=self._group_id,
             policy_version=self._policy_version,

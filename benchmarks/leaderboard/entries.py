@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import DataError
 from agent_gym.core.seeding import stable_hash
 from benchmarks.results import KIND, EvaluationResult, Summary
@@ -245,7 +246,7 @@ def _outcomes(result: EvaluationResult) -> dict[str, Outcome]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), DIGITS)
+    return round(added(values) / len(values), DIGITS)
 
 
 def _agent_name(spec: str) -> str:

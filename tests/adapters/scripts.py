@@ -15,6 +15,7 @@ import gymnasium as gym
 
 import agent_gym  # noqa: F401 (registers the ids)
 from agent_gym.core.agents import random_action
+from agent_gym.core.arithmetic import added
 from agent_gym.wrappers import ReplyWrapper
 
 ENV_ID = "agent_gym/Sokoban-v0"
@@ -34,7 +35,7 @@ class Script:
 
     @property
     def total(self) -> float:
-        return sum(self.rewards)
+        return added(self.rewards)
 
     @property
     def ending(self) -> tuple[Any, ...]:

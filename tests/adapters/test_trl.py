@@ -4,6 +4,7 @@ import gymnasium as gym
 import pytest
 
 from agent_gym.adapters.trl import environment_factory, task_dataset
+from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import ConfigError
 from agent_gym.wrappers import ReplyWrapper
 from tests.adapters.scripts import ENV_ID, run_documented
@@ -95,7 +96,7 @@ def test_grpo_trainer_plays_twenty_episodes_with_our_rewards(tmp_path, tiny_mode
     assert len({task_id for task_id, *_ in seen}) == 5
     for task_id, seed, replies, reward, last in seen:
         rewards, info = replayed(ENV_ID, SHORT, task_id, seed, replies)
-        assert reward == sum(rewards)
+        assert reward == added(rewards)
         if replies:
             assert (last["anchor"], last["stop_reason"]) == (info["anchor"], info["stop_reason"])
     assert sum(bool(last["stop_reason"]) for *_, last in seen) >= 5

@@ -69,7 +69,7 @@ class Service:
     def behave(self, model, earlier, body, handler, key):
         kind, _, count = model.partition("-")
         if kind == "slow" and earlier < int(count):
-            time.sleep(0.6)
+            time.sleep(2.5)
         if kind == "crowd":
             time.sleep(0.15)
         if kind == "stall" and not self.place(key):

@@ -43,7 +43,7 @@ def test_what_may_pass_is_tried_again(service, model, tries):
 
 
 def test_a_slow_answer_is_given_up_and_asked_for_again(service):
-    assert ask(service, "slow-1", timeout=0.3).tries == 2
+    assert ask(service, "slow-1", timeout=1.0).tries == 2
 
 
 FAULTS = {
@@ -64,7 +64,8 @@ FAULTS = {
 def test_what_does_not_pass_is_an_error_of_the_service_with_a_name(service, model):
     fault, said = FAULTS[model]
     with pytest.raises(EndpointError, match=f"^{fault}: .*{said}") as caught:
-        ask(service, model, tries=2, timeout=0.25)
+        # A busy machine takes its time over a good answer, too.
+        ask(service, model, tries=2, timeout=0.5 if fault is EndpointFault.TIMEOUT else 30.0)
     assert caught.value.fault is fault
 
 

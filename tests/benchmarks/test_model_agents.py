@@ -75,7 +75,8 @@ def test_a_service_that_fails_now_and_then_changes_no_result(service):
     ],
 )
 def test_a_broken_service_counts_as_errors_by_name_and_not_as_failures(service, tmp_path, model, name):
-    result = play(service, model, tmp_path / "r.json", tries=2, timeout=0.3)
+    timeout = 0.5 if name == "timeout" else 30.0
+    result = play(service, model, tmp_path / "r.json", tries=2, timeout=timeout)
     summary = result.summary
     assert (summary.n_ok, summary.n_error, summary.errors, summary.coverage) == (0, 4, {name: 4}, 0.0)
     assert summary.success.n == 0

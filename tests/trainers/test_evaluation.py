@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_gym.core.arithmetic import added
 from agent_gym.core.driver import PlayResult
 from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import ContextMode
@@ -35,7 +36,7 @@ def test_the_numbers_are_means_over_episodes_and_replies() -> None:
     found, result = evaluate(TASKS)
     assert (found.split, found.n_ok, found.n_error, found.turns) == ("test", 10, 0, 2.0)
     assert (found.valid_format, found.valid_action) == (0.5, 0.5)
-    assert found.reward == sum(episode.reward for episode in result.whole) / 10
+    assert found.reward == added(episode.reward for episode in result.whole) / 10
     assert set(found.by_type) == {"even", "odd"}
     assert set(found.metrics("test")) >= {"test/success", "test/score"}
 

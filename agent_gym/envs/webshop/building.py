@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from agent_gym._version import __version__
+from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import DataError
 from agent_gym.core.seeding import stable_hash
 from agent_gym.envs.webshop.goal_table import GoalTable
@@ -168,7 +169,7 @@ class _Writer:
         for asked, count in zip(self._asked, self._synthetic[1], strict=True):
             for attribute in asked:
                 goals[attribute] += count
-        rare = (sum(1 / goals[attribute] for attribute in asked) / len(asked) for asked in self._asked)
+        rare = (added(1 / goals[attribute] for attribute in asked) / len(asked) for asked in self._asked)
         return np.array(list(rare), dtype=np.float64)
 
     def summary(self) -> dict[str, Any]:
