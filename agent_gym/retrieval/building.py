@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from agent_gym.core.errors import AgentGymError, ConfigError, DataError
+from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.locks import exclusive
 from agent_gym.retrieval.bm25 import (
     INDEX_FOLDER,
     add_passages,
@@ -76,14 +77,14 @@ def build_index(
     Raises:
         ConfigError: The folder exists and is another index (without `overwrite`) or no index at all.
         DataError: The corpus holds a bad row, two equal ids or nothing.
-        AgentGymError: Another process is building this index.
+        BusyError: Another process is building this index.
     """
     reader = CorpusReader(corpus)
     source = _describe_source(corpus)
     report = on_progress or (lambda stage, done, total: None)
     index.parent.mkdir(parents=True, exist_ok=True)
     partial, lock = _beside(index, "partial"), _beside(index, "lock")
-    with _locked(lock, wait):
+    with exclusive(lock, f"{index} is being built", wait=wait):
         built = _existing(index, source, overwrite)
         if built is None:
             partial.mkdir(exist_ok=True)
@@ -95,7 +96,6 @@ def build_index(
             _index_words(partial, checkpoint_rows, report)
             built = _finish(corpus, source, partial, report)
             _exchange(partial, index)
-        lock.unlink(missing_ok=True)
     return built
 
 
@@ -235,21 +235,3 @@ def _write_progress(folder: Path, values: dict[str, Any]) -> None:
     temporary = folder / f"{_PROGRESS}.new"
     temporary.write_text(json.dumps(values), "utf-8")
     temporary.replace(folder / _PROGRESS)
-
-
-@contextlib.contextmanager
-def _locked(path: Path, wait: bool) -> Iterator[None]:
-    """Let one process at a time build an index; the lock ends with the process that holds it."""
-    with path.open("w") as stream:
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system: builds of one index must not overlap
-            yield
-            return
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError as error:
-            raise AgentGymError(
-                f"another process is building {path.with_suffix('')}; wait for it, or stop it and try again"
-            ) from error
-        yield
