@@ -19,7 +19,7 @@ from agent_gym.core.seeding import generator
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 _FEW_TASKS = 30
-_FEW_OUTCOMES = 10  # successes or failures below which the bootstrap of a rate is too narrow
+_FEW_OUTCOMES = 10  # outcomes beside the commonest, below which the bootstrap is too narrow
 _FEW_VALUES = 16  # distinct values up to which counting them is quicker than drawing each task
 _CELLS = 4_000_000  # resampled values held at once
 
@@ -32,6 +32,9 @@ class IntervalMethod(StrEnum):
     WILSON = "wilson"
     """Wilson's score interval with one trial a task, for few tasks and for rates near 0 or 1, where resampling
     sees too little variation (it calls a rate of 20 in 20 certain)."""
+    ADJUSTED = "adjusted"
+    """Student's interval after adding two tasks, of which each agent alone solves one (Bonett and Price 2012): for
+    paired differences of few tasks, or of tasks that nearly all come out alike."""
     NONE = "none"
     """There was nothing to estimate from."""
 
@@ -139,12 +142,19 @@ def pass_hat_k(successes: Sequence[int], attempts: Sequence[int], k: int) -> flo
 def paired_difference(
     first: ArrayLike, second: ArrayLike, *, confidence: float = CONFIDENCE, seed: int = 0
 ) -> Interval:
-    """Return the mean of `first - second` over tasks with its bootstrap interval over tasks.
+    """Return the mean of `first - second` over tasks with its interval over tasks.
 
-    Pairing takes the difficulty of the tasks out of the comparison.
+    Pairing takes the difficulty of the tasks out of the comparison. Resampling tasks calls a difference of 10 in 10
+    certain. With fewer than 30 tasks, or fewer than 10 whose difference is not the commonest one, the interval is
+    that of Bonett and Price (2012, Journal of Educational and Behavioral Statistics 37, 479-488), with Student's
+    quantile for the normal one: two tasks are added, of which each agent alone solves one, and the mean
+    and the variance are those of all. Over a grid of true differences it holds the truth in no less than 94 % of
+    cases with 10, 20 or 50 tasks, where Newcombe's hybrid score interval (1998, method 10) falls to 91 %.
+
+    Values outside [0, 1] (returns) are resampled however few they are; their interval is then too narrow.
 
     Args:
-        first: [T] value of each task for one agent.
+        first: [T] value of each task for one agent, in [0, 1] for successes and scores.
         second: [T] value of the same tasks, in the same order, for the other.
         confidence: Coverage of the interval.
         seed: Seed of the resampling.
@@ -155,7 +165,25 @@ def paired_difference(
     a, b = _vector(first), _vector(second)
     if a.size != b.size:
         raise ValueError(f"paired values must be as many on both sides, got {a.size} and {b.size}")
-    return mean_interval(a - b, confidence=confidence, seed=seed)
+    steps = a - b
+    if steps.size and np.abs(steps).max() <= 1.0 and _few_steps(steps):
+        low, high = _adjusted(steps, confidence)
+        return Interval(float(steps.mean()), low, high, steps.size, IntervalMethod.ADJUSTED)
+    return mean_interval(steps, confidence=confidence, seed=seed)
+
+
+def _few_steps(steps: NDArray[np.float64]) -> bool:
+    """Return whether there are few tasks, or few whose difference is not the commonest."""
+    commonest = np.unique(steps, return_counts=True)[1].max()
+    return bool(steps.size < _FEW_TASKS or steps.size - commonest < _FEW_OUTCOMES)
+
+
+def _adjusted(steps: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+    """Return Bonett and Price's interval of differences in [-1, 1]."""
+    padded = np.append(steps, (1.0, -1.0))
+    centre = float(padded.mean())
+    spread = _student(0.5 + confidence / 2, padded.size - 1) * float(padded.std()) / padded.size**0.5
+    return max(-1.0, centre - spread), min(1.0, centre + spread)
 
 
 def _vector(values: ArrayLike) -> NDArray[np.float64]:
@@ -186,11 +214,15 @@ def _percentiles(means: NDArray[np.float64], size: int, confidence: float) -> tu
     a normal interval with the population formula of the variance is beside Student's."""
     tail = (1 - confidence) / 2
     if size > 1:
-        z = NormalDist().inv_cdf(1 - tail)
-        student = z + (z**3 + z) / (4 * (size - 1)) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * (size - 1) ** 2)
-        tail = NormalDist().cdf(-student * (size / (size - 1)) ** 0.5)
+        tail = NormalDist().cdf(-_student(1 - tail, size - 1) * (size / (size - 1)) ** 0.5)
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def _student(share: float, freedom: int) -> float:
+    """Return a quantile of Student's distribution, by the first terms of its expansion about the normal one."""
+    z = NormalDist().inv_cdf(share)
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def _enough(

@@ -1,7 +1,7 @@
 """Entries of one task list in one table, and paired differences between them.
 
 Two agents are compared on the tasks that both have a valid attempt at; their difference is a mean over those tasks,
-with a bootstrap interval over tasks. Results over different task lists never share a table.
+with an interval over tasks. Results over different task lists never share a table.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def leaderboard(
         agent-gym leaderboard docs/leaderboard.json results/mine.json     beside the shipped agents
 
     There is a table for each environment, split, task list (by its hash) and turn limit. Differences are means over
-    the tasks that both agents played, with 95 % bootstrap intervals. Results of one split over different task lists
-    are refused, unless --separate gives each list its own table.
+    the tasks that both agents played, with 95 % intervals. Results of one split over different task lists are
+    refused, unless --separate gives each list its own table.
     """
     from rich.console import Console
 

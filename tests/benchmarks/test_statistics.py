@@ -137,9 +137,42 @@ def test_pairing_finds_a_planted_gap_of_five_points_over_500_tasks():
     assert 0.02 <= false / trials <= 0.08
 
 
-def test_pairing_an_agent_with_itself_finds_nothing_and_other_tasks_are_refused():
+def coverage_of_differences(tasks, won, lost):
+    """Return the exact chance that the interval of `tasks` pairs holds the truth, for shares [G] won and lost."""
+    counts = [(w, k, tasks - w - k) for w in range(tasks + 1) for k in range(tasks + 1 - w)]
+    found = [
+        paired_difference([1.0] * w + [0.0] * (k + e), [0.0] * w + [1.0] * k + [0.0] * e) for w, k, e in counts
+    ]
+    low, high = (np.array([getattr(one, end) for one in found]) for end in ("low", "high"))
+    factorials = np.array([lgamma(number + 1) for number in range(tasks + 1)])
+    ways = factorials[tasks] - factorials[np.array(counts)].sum(axis=1)
+    shares = np.maximum(np.stack([won, lost, 1 - won - lost], axis=1), 1e-12)
+    chance = np.exp(ways + np.log(shares) @ np.array(counts).T)
+    truth = (won - lost)[:, None]
+    return (chance * ((low - 1e-9 <= truth) & (truth <= high + 1e-9))).sum(axis=1)
+
+
+@pytest.mark.parametrize("tasks", [10, 20, 50])
+def test_the_interval_of_a_paired_difference_holds_the_truth_with_few_tasks(tasks):
+    differing = np.repeat([0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99], 7)
+    lost = differing * np.tile([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5], 15)
+    assert coverage_of_differences(tasks, differing - lost, lost).min() >= 0.94
+
+
+def test_ten_of_ten_against_none_of_ten_is_not_certain():
+    found = paired_difference([0.0] * 10, [1.0] * 10)
+    assert (found.value, found.low, found.method) == (-1.0, -1.0, IntervalMethod.ADJUSTED)
+    assert -0.6 < found.high < -0.3
+    turned = paired_difference([1.0] * 10, [0.0] * 10)
+    assert (turned.low, turned.high) == pytest.approx((-found.high, 1.0))
+    assert paired_difference([0.5, 1.0], [0.5, 0.0]).method is IntervalMethod.ADJUSTED  # scores likewise
+    assert paired_difference(np.linspace(0, 1, 40), np.zeros(40)).method is IntervalMethod.BOOTSTRAP
+
+
+def test_pairing_an_agent_with_itself_finds_next_to_nothing_and_other_tasks_are_refused():
     first = (np.random.default_rng(6).random(500) < 0.5).astype(float)
     same = paired_difference(first, first)
-    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+    assert same.value == 0.0
+    assert -0.006 < same.low < 0.0 < same.high < 0.006
     with pytest.raises(ValueError, match="as many"):
         paired_difference([1.0], [1.0, 0.0])
