@@ -12,6 +12,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
 from gymnasium.wrappers import TimeLimit
 
+from agent_gym.core.arguments import check_arguments
 from agent_gym.core.env import TextEnv
 from agent_gym.core.errors import ConfigError, suggest
 
@@ -112,7 +113,10 @@ def full_id(env_id: str) -> str:
     short = [known.partition("/")[2] for known in ids]
     near = difflib.get_close_matches(env_id.lower(), [name.lower() for name in short], n=3, cutoff=0.4)
     hint = f" Did you mean {', '.join(n for n in short if n.lower() in near)}?" if near else ""
-    raise ConfigError(f"no environment {env_id!r}.{hint} `agent-gym list` shows all ids.")
+    raise ConfigError(
+        f"no environment {env_id!r}.{hint} `agent-gym list` shows all ids; others are named with the module "
+        "that registers them, module:namespace/Name-v0"
+    )
 
 
 def _import_id(env_id: str, module: str, name: str) -> str:
@@ -126,10 +130,11 @@ def _import_id(env_id: str, module: str, name: str) -> str:
             "holds it on PYTHONPATH"
         ) from None
     if name not in gym.registry:
-        space = name.partition("/")[0]
-        there = sorted(id_ for id_ in gym.registry if id_.startswith(f"{space}/"))
+        space, _, last = name.rpartition("/")
+        there = sorted(id_ for id_ in gym.registry if id_.endswith(f"/{last}") or id_.startswith(f"{space}/"))
         raise ConfigError(
-            f"{env_id}: importing {module!r} registers no {name!r}; ids of {space!r}: {', '.join(there) or 'none'}"
+            f"{env_id}: importing {module!r} registers no {name!r}; "
+            f"ids like it: {', '.join(f'{module}:{id_}' for id_ in there) or 'none'}"
         )
     return env_id
 
@@ -151,7 +156,7 @@ def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[s
         options: Keyword arguments of the environment.
 
     Raises:
-        ConfigError: The id or an option is unknown, or it is no text environment.
+        ConfigError: The id or an option is unknown, an option's value does not fit, or it is no text environment.
     """
     env_id = full_id(env_id)
     options = dict(options or {})
@@ -169,4 +174,6 @@ def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[s
                 raise ConfigError(
                     f"{env_id} has no option {option!r}; it has {sorted(known)}.{suggest(option, known)}"
                 )
+    if creator is not None:
+        options = check_arguments(env_id, creator, options)
     return gym.make(env_id, **options)

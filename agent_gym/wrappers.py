@@ -75,6 +75,8 @@ class ReplyWrapper(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
 
     def step(self, action: str) -> Result:
         """Take one turn with a model's reply; see `TextEnv.step`."""
+        if not isinstance(action, str):
+            raise TypeError(f"a reply is a str, got {type(action).__name__}")
         parsed = self.parse(action)
         told = parsed.action if parsed.action is not None else RejectedReply(action, parsed.reason)
         observation, reward, terminated, truncated, info = self.env.step(told)

@@ -23,7 +23,9 @@ def test_an_id_may_name_the_module_that_registers_it() -> None:
     [
         ("no_such_module:toy/Door-v0", r"no module 'no_such_module'.*PYTHONPATH"),
         ("tests.no_such_module:toy/Door-v0", r"no module 'tests.no_such_module'"),
-        ("tests.toy:toy/Dor-v0", r"registers no 'toy/Dor-v0'; ids of 'toy': .*toy/Door-v0"),
+        ("tests.toy:toy/Dor-v0", r"registers no 'toy/Dor-v0'; ids like it: .*tests.toy:toy/Door-v0"),
+        ("tests.toy:Door-v0", r"registers no 'Door-v0'; ids like it: .*tests.toy:toy/Door-v0"),
+        ("nowhere/Lift-v0", r"no environment.*module:namespace/Name-v0"),
         ("CartPole-v1", "is a CartPoleEnv.*TextEnv"),
     ],
 )

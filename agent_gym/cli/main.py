@@ -6,6 +6,7 @@ takes the Typer application. Errors of this package are shown as one line, witho
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib.metadata import entry_points
@@ -81,6 +82,9 @@ def main() -> None:
     console = Console(stderr=True)
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for `--env module:id`; last, so that it hides no installed package
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where a terminal cannot show a symbol of a board
     try:
         build_app()()
     except AgentGymError as error:

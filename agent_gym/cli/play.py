@@ -33,7 +33,7 @@ def play(
     env_id: str = typer.Option("Sokoban-v0", "--env", "-e", help="Environment id; `agent-gym list` shows all."),
     player: Player = typer.Option(Player.HUMAN, "--agent", "-a", help="Who plays."),
     split: str = typer.Option(None, "--split", help="Split to draw the task from."),
-    seed: int = typer.Option(None, "--seed", help="Seed of the first episode."),
+    seed: int = typer.Option(None, "--seed", min=0, help="Seed of the first episode."),
     task_id: str = typer.Option(None, "--task", help="Play this task."),
     option: list[str] = typer.Option([], "--option", "-o", help="Environment option, name=value; repeatable."),
     episodes: int = typer.Option(1, "--episodes", "-n", min=1, help="Episodes to play."),
@@ -77,7 +77,7 @@ class _Table:
     def __init__(self, console: Console, face: Any, runner: Any, player: Player, delay: float) -> None:
         self._console, self._face, self._runner = console, face, runner
         self._player, self._delay = player, delay
-        self._person = Person(console)
+        self._person = Person(console, face.env.reply_grammar)
 
     def play(self, start: Any) -> Any:
         """Play an episode; returns it, or None when the person quits."""
@@ -111,8 +111,7 @@ class _Table:
     def _next(self, info: dict[str, Any], seed: int | None) -> str | None:
         grammar = self._face.env.reply_grammar
         if self._player is Player.HUMAN:
-            action = self._person.ask(info, lambda: str(self._runner.oracle([0])[0]))
-            return None if action is None else grammar.wrap(action)
+            return self._person.ask(info, lambda: str(self._runner.oracle([0])[0]))
         time.sleep(self._delay)
         if self._player is Player.ORACLE:
             return str(grammar.wrap(self._runner.oracle([0])[0]))

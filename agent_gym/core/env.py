@@ -9,7 +9,7 @@ that wrapper turns a win on the last turn into a truncation.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -343,7 +343,7 @@ class TextEnv(gym.Env[str, str]):
 
 def resolve_tasks(
     env_class: type[TextEnv],
-    tasks: TaskSet | str | Path | None,
+    tasks: TaskSet | Sequence[Task] | str | Path | None,
     split: str | None,
     data_arguments: Mapping[str, Any],
 ) -> TaskSet | None:

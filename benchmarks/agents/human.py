@@ -31,8 +31,8 @@ class HumanAgent:
     """
 
     def __init__(self, grammar: ReplyGrammar, console: Console, read: Callable[[str], str] = input) -> None:
-        self._grammar, self._console = grammar, console
-        self._person = Person(console, read)
+        self._console = console
+        self._person = Person(console, grammar, read)
 
     def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
         """Return the person's action in every episode, one after the other."""
@@ -46,14 +46,10 @@ class HumanAgent:
             self._console.print("[yellow]That was not accepted.[/yellow]")
         self._console.print(escape(episode.recorder.current.observation))
         begin = time.perf_counter()
-        while True:
-            action = self._person.ask(info)
-            if action is None:
-                raise KeyboardInterrupt
-            try:
-                return Reply(self._grammar.wrap(action), seconds=time.perf_counter() - begin)
-            except ValueError as error:
-                self._console.print(f"[yellow]{escape(str(error))}[/yellow]")
+        reply = self._person.ask(info)
+        if reply is None:
+            raise KeyboardInterrupt
+        return Reply(reply, seconds=time.perf_counter() - begin)
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Nothing to keep: the person remembers."""

@@ -96,3 +96,10 @@ def test_mistakes_are_one_line() -> None:
     assert_one_line_error(agent_gym("play", "--option", "size"), "name=value")
     assert_one_line_error(agent_gym("play", "--task", "gen/nothing"), "gen/nothing")
     assert_one_line_error(agent_gym("play", "--split", "tset"), "tset", "test")
+
+
+def test_free_text_without_one_of_its_forms_is_asked_for_again() -> None:
+    done = agent_gym("play", "--env", "SearchQA-v0", "--seed", "1", stdin="foo\nsearch[\nsearch[who]\nq\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Type search[query] or answer[text], got") == 2
+    assert "turn 1: search[who]" in done.stdout

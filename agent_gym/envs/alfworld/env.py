@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,7 +120,7 @@ class ALFWorldEnv(TextEnv):
         hidden: float | None = None,
         openable: float | None = None,
         rooms: str | Collection[str] | None = None,
-        tasks: TaskSet | str | Path | None = None,
+        tasks: TaskSet | Sequence[Task] | str | Path | None = None,
         max_turns: int | None = None,
         render_mode: str | None = None,
         invalid_action: str = "continue",

@@ -142,7 +142,7 @@ class SearchQAEnv(TextEnv):
         reward: str = RewardKind.EM,
         passage_style: str = PassageStyle.SEARCH_R1,
         observation_limit: int = 4_000,
-        tasks: TaskSet | str | Path | None = None,
+        tasks: TaskSet | Sequence[Task] | str | Path | None = None,
         max_turns: int | None = None,
         render_mode: str | None = None,
         invalid_action: str = "continue",

@@ -159,7 +159,7 @@ class SokobanEnv(TextEnv):
         max_moves: int | None = None,
         open_floor: bool | None = None,
         collection: str | None = None,
-        tasks: TaskSet | str | Path | None = None,
+        tasks: TaskSet | Sequence[Task] | str | Path | None = None,
         max_turns: int | None = None,
         max_actions_per_turn: int = 1,
         symbols: str = Symbols.LETTERS,

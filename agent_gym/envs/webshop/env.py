@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -144,7 +144,7 @@ class WebShopEnv(TextEnv):
         goals_per_product: int | None = None,
         kinds: int | None = None,
         detail: str | None = None,
-        tasks: TaskSet | str | Path | None = None,
+        tasks: TaskSet | Sequence[Task] | str | Path | None = None,
         max_turns: int | None = None,
         render_mode: str | None = None,
         invalid_action: str = "continue",

@@ -1,0 +1,93 @@
+"""Whether values that a user typed fit the arguments that they are meant for, by the arguments' annotations.
+
+A command line or a settings file can name any argument of an environment and give it anything. Without this, a word
+in place of a number fails somewhere inside. What is no plain data (a task set, a retriever) is let through.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from agent_gym.core.errors import ConfigError
+
+_PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
+_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
+
+
+def check_arguments(owner: str, creator: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, numbers as text where only text fits.
+
+    Args:
+        owner: Name of what takes the arguments, for the message.
+        creator: Class or function that takes them.
+        values: Arguments by name; names that it does not have are left alone.
+
+    Raises:
+        ConfigError: A value does not fit; the message says what does.
+    """
+    try:
+        hints = get_type_hints(creator.__init__ if isinstance(creator, type) else creator)  # type: ignore[misc]
+    except (NameError, TypeError, AttributeError):
+        return dict(values)  # annotations that only a type checker can read
+    return {name: _fitted(owner, name, value, hints.get(name, Any)) for name, value in values.items()}
+
+
+def _fitted(owner: str, name: str, value: Any, hint: Any) -> Any:
+    if _fits(value, hint):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and _fits(str(value), hint):
+        return str(value)  # `text=0.3` on a command line was read as a number
+    raise ConfigError(f"{owner}: {name} must be {_described(hint)}, got {value!r}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if hint is Any or not isinstance(value, _PLAIN):
+        return True
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, branch) for branch in inner)
+    if hint in (None, type(None)):
+        return value is None
+    if origin is tuple and inner[-1] is not Ellipsis:
+        if not isinstance(value, list | tuple) or len(value) != len(inner):
+            return False
+        return all(_fits(item, branch) for item, branch in zip(value, inner, strict=True))
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return True
+    if issubclass(kind, Mapping):
+        return isinstance(value, Mapping)
+    if kind is tuple or (kind is not str and issubclass(list, kind)):  # Sequence, Collection, Iterable, list
+        return isinstance(value, list | tuple) and all(_fits(item, inner[0] if inner else Any) for item in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is Path:
+        return isinstance(value, str)
+    return isinstance(value, kind)
+
+
+def _described(hint: Any) -> str:
+    """Return what an annotation allows in words that also hold on a command line."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        plain = [branch for branch in inner if branch is not type(None) and _typed(branch)]
+        texts = list(dict.fromkeys(_described(branch) for branch in plain))
+        return " or ".join([*texts, "none"] if type(None) in inner else texts)
+    if origin is tuple and inner and inner[-1] is not Ellipsis:
+        return f"a list of {len(inner)} ({', '.join(_described(item) for item in inner)})"
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return "a table of names and values"
+    if origin is not None and isinstance(origin, type) and issubclass(list, origin):
+        return f"a list of {_described(inner[0])}" if inner else "a list"
+    return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def _typed(hint: Any) -> bool:
+    """Return whether a person can type a value of this kind."""
+    origin = get_origin(hint) or hint
+    return hint in _NAMES or (isinstance(origin, type) and issubclass(origin, Sequence | Mapping | tuple | list))
