@@ -33,11 +33,13 @@ def list_data() -> None:
     A set is looked for under its usual name in the working directory and in the folder that AGENT_GYM_DATA names.
     """
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from agent_gym.envs.datasets import DATASETS
 
-    table = Table("set", "for", "argument", "here", "from", "licence", box=None, pad_edge=False)
+    # Every text is meant to be copied: what does not fit goes on in the next line.
+    names = ("set", "for", "argument", "here", "from", "licence")
+    table = Table(*(Column(name, overflow="fold") for name in names), box=None, pad_edge=False)
     for data in DATASETS:
         found = data.find()
         here = "-" if found is None else str(found)
@@ -59,7 +61,7 @@ def check_data(
     number of tasks.
     """
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from agent_gym.envs.datasets import check, find_dataset
 
@@ -156,7 +158,7 @@ def show_webshop(
 ) -> None:
     """Show what a store holds and what it was made of."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from agent_gym.envs.webshop.kinds import GoalKind
     from agent_gym.envs.webshop.store import open_store

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,7 @@ def list_environments(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table("id", "what", "max turns", box=None, pad_edge=False)
+    table = Table(Column("id", no_wrap=True), "what", "max turns", box=None, pad_edge=False)
     for row in rows:
         table.add_row(row["id"], row["what"], str(row["max_turns"]))
     Console().print(table)
