@@ -61,7 +61,7 @@ def check_data(
     number of tasks.
     """
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
     from agent_gym.envs.datasets import check, find_dataset
 
@@ -158,7 +158,7 @@ def show_webshop(
 ) -> None:
     """Show what a store holds and what it was made of."""
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
     from agent_gym.envs.webshop.kinds import GoalKind
     from agent_gym.envs.webshop.store import open_store

@@ -9,6 +9,7 @@ below which the order of summation shows, and equal scores keep the order of the
 from __future__ import annotations
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ TITLE, TEXT, DOC = "title", "text", "doc"
 INDEX_FOLDER = "bm25"
 DECIMALS = 4
 _SPARE = 8  # hits fetched beyond k, so that ties at the border are seen
+_GROWTH = 8
 _HEAP_BYTES = 96_000_000
 
 
@@ -114,6 +116,10 @@ class MemoryBm25(Bm25Retriever):
         return MemoryBm25, ([self._store[doc] for doc in range(self.size)],)
 
 
+def _rounded(hit: tuple[float, Any]) -> float:
+    return round(hit[0], DECIMALS)
+
+
 class _Searchable:
     """One process's view of a tantivy index; forked children get their own from `opener`."""
 
@@ -141,13 +147,19 @@ class _Searchable:
         limit = min(k + _SPARE, max(self.size(), 1))
         while True:
             hits = searcher.search(parsed, limit, count=False).hits
-            scores = [round(score, DECIMALS) for score, _ in hits]
-            if len(hits) < limit or limit >= self.size() or scores[-1] < scores[min(k, len(scores)) - 1]:
+            if len(hits) < limit or limit >= self.size() or _rounded(hits[-1]) < _rounded(hits[k - 1]):
                 break
-            limit = min(2 * limit, self.size())  # more passages tie at the border than were fetched
+            limit = min(_GROWTH * limit, self.size())  # more passages tie at the border than were fetched
+        if not hits:
+            return []
         docs = searcher.fast_field_values(DOC, [address for _, address in hits])
-        ranked = sorted(zip(scores, docs, strict=True), key=lambda item: (-item[0], item[1]))
-        return [(int(doc), score) for score, doc in ranked[:k]]
+        # Thousands of passages may tie at the border: only their places are put in order.
+        border = _rounded(hits[min(k, len(hits)) - 1])
+        begin = bisect_left(hits, -border, key=lambda hit: -_rounded(hit))
+        end = bisect_right(hits, -border, key=lambda hit: -_rounded(hit))
+        ranked = sorted((-_rounded(hit), doc) for hit, doc in zip(hits[:begin], docs, strict=False))
+        ranked += [(-border, doc) for doc in sorted(docs[begin:end])]
+        return [(int(doc), -score) for score, doc in ranked[:k]]
 
     def _any_of(self, words: list[tuple[str, int]]) -> Any:
         from tantivy import Occur, Query
