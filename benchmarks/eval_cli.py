@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -109,7 +109,11 @@ def evaluate_agent(
             device=device,
             agent_options=parse_options(agent_option or []),
         )
-        if evaluate_suite(suite, agent, output, base, as_json=as_json, only_estimate=only_estimate):
+        try:
+            failed = evaluate_suite(suite, agent, output, base, as_json=as_json, only_estimate=only_estimate)
+        except KeyboardInterrupt:
+            _say_interrupted("the same command goes on")
+        if failed:
             raise typer.Exit(EXIT_ERRORS)
         return
     options = parse_options(option or [])
@@ -142,8 +146,7 @@ def evaluate_agent(
         result = _evaluate_with_progress(config, agent)
     except KeyboardInterrupt:
         kept = "nothing is kept without --output" if output is None else "the same command with --resume goes on"
-        Console(stderr=True).print(f"interrupted; {kept}", style="red", highlight=False, markup=False)
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+        _say_interrupted(kept)
     if as_json:
         typer.echo(json.dumps(asdict(result.summary), indent=2))
     else:
@@ -163,6 +166,14 @@ def evaluate_agent(
         raise typer.Exit(EXIT_ERRORS)
 
 
+def _say_interrupted(remedy: str) -> NoReturn:
+    """Say how to go on, and leave."""
+    from rich.console import Console
+
+    Console(stderr=True).print(f"interrupted; {remedy}", style="red", highlight=False, markup=False)
+    raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
 def _print_estimate(config: Any, agent: str) -> None:
     from benchmarks.evaluate import estimate
 
@@ -176,7 +187,14 @@ def _evaluate_with_progress(config: Any, agent: str) -> Any:
     from benchmarks.progress import EvaluationProgress
 
     with EvaluationProgress(quiet=find_kind(agent).interactive) as shown:
-        return evaluate(config, agent, on_plan=shown.planned, on_estimate=shown.estimated, on_episode=shown.ended)
+        return evaluate(
+            config,
+            agent,
+            on_plan=shown.planned,
+            on_estimate=shown.estimated,
+            on_episode=shown.ended,
+            on_notice=shown.notice,
+        )
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -192,7 +210,11 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ConfigError(f"--seeds takes numbers such as 0,1,2 or 0-4, got {text!r}")
+        if dash and int(last) < int(first):
+            raise ConfigError(f"--seeds takes ranges from the lower to the higher number, got {text!r}")
         seeds += range(int(first), int(last) + 1) if dash else [int(first)]
+    if len(set(seeds)) != len(seeds):
+        raise ConfigError(f"--seeds must be different numbers, got {text!r}")
     return tuple(seeds)
 
 

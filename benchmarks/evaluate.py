@@ -22,13 +22,14 @@ from agent_gym._version import __version__
 from agent_gym.core.batch import EnvRunner, InProcessRunner
 from agent_gym.core.driver import EnvFace, play_episodes
 from agent_gym.core.episode import Episode, EpisodeWriter, read_episodes
-from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError
+from agent_gym.core.errors import AgentGymWarning, DataError
 from agent_gym.core.info import StopReason
 from agent_gym.core.pool import ProcessPoolRunner
 from benchmarks.agents import AgentSettings, Contestant, make_agent
 from benchmarks.agents.estimate import Estimate
 from benchmarks.agents.ledger import add_spent
-from benchmarks.plan import EvalConfig, Planned, chosen_tasks, make_plan
+from benchmarks.output import held, refuse_overwrite, require_same
+from benchmarks.plan import EvalConfig, Planned, chosen_tasks, make_plan, short_list
 from benchmarks.results import ENVIRONMENT, EpisodeRow, EvaluationResult
 
 _WRITE_SECONDS = 30.0
@@ -41,6 +42,7 @@ def evaluate(
     on_plan: Callable[[int, int], None] | None = None,
     on_estimate: Callable[[Estimate], None] | None = None,
     on_episode: Callable[[EpisodeRow], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
 ) -> EvaluationResult:
     """Evaluate an agent.
 
@@ -50,6 +52,7 @@ def evaluate(
         on_plan: Called once with the episodes planned and those already played.
         on_estimate: Called before anything is asked of a service that is paid for.
         on_episode: Called with the row of each episode that ends, errors included.
+        on_notice: Called with a sentence that a person should read: fewer tasks are there than were asked for.
 
     Returns:
         The result, which is also written to `config.output`. When playing is interrupted, what was played is
@@ -57,10 +60,12 @@ def evaluate(
 
     Raises:
         ConfigError: The result file exists and `resume` is not set, or it is of another evaluation.
+        BusyError: Another process evaluates into the result file.
         AgentGymError: The environment, a task or the agent cannot be made.
     """
-    _refuse_overwrite(config)
-    with _prepared(config, agent) as evaluation:
+    with held(config), _prepared(config, agent) as evaluation:
+        if on_notice is not None and evaluation.short:
+            on_notice(evaluation.short)
         return evaluation.run(on_plan, on_estimate, on_episode)
 
 
@@ -77,7 +82,7 @@ def estimate(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) -
     Raises:
         AgentGymError: As for `evaluate`.
     """
-    _refuse_overwrite(config)
+    refuse_overwrite(config)
     with _prepared(config, agent) as evaluation:
         return evaluation.estimate()
 
@@ -120,6 +125,7 @@ class _Evaluation:
         self._seconds_before = 0.0
         self._spent_before: Mapping[str, Any] | None = None
         self._written = 0.0
+        self.short = short_list(config, face)
         tasks = face.env.tasks.subset(ids)
         self.header: dict[str, Any] = {
             "env_id": face.env_id,
@@ -178,7 +184,7 @@ class _Evaluation:
         if config.output is None or path is None or not config.output.exists():
             return
         earlier = EvaluationResult.read(config.output)
-        _require_same(earlier.header, self.header, config.output)
+        require_same(earlier.header, self.header, config.output)
         self._seconds_before = float(earlier.details.get("wall_seconds", 0.0))
         self._spent_before = earlier.details.get("spent")
         if not path.exists():
@@ -256,26 +262,6 @@ class _Evaluation:
         self._written = time.perf_counter()
         if self.config.output is not None:
             self._result().write(self.config.output)
-
-
-def _refuse_overwrite(config: EvalConfig) -> None:
-    if config.output is None or config.resume:
-        return
-    for path in (config.output, config.episodes_path):
-        if path is not None and path.exists():
-            raise ConfigError(
-                f"{path} exists; continue that evaluation with --resume, or give another --output "
-                "(remove the file to start over)"
-            )
-
-
-def _require_same(earlier: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
-    for name in now:
-        if earlier.get(name) != now[name]:
-            raise ConfigError(
-                f"{path} is of another evaluation: its {name} is {earlier.get(name)!r}, but {now[name]!r} is "
-                "asked for; give another --output"
-            )
 
 
 def _rewrite(path: Path, episodes: Sequence[Episode]) -> None:

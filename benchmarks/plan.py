@@ -69,7 +69,7 @@ class EvalConfig:
         if self.task_ids is not None and self.task_file is not None:
             raise ConfigError("give either a list of task ids or a task file, not both")
         if self.resume and self.output is None:
-            raise ConfigError("resume needs the result file of the evaluation to go on with: give output")
+            raise ConfigError("resume needs the result file of the evaluation to go on with: give --output")
 
     def env_options(self) -> dict[str, Any]:
         """Return all arguments of the environment."""
@@ -131,3 +131,17 @@ def chosen_tasks(config: EvalConfig, face: EnvFace) -> list[str]:
     for task_id in ids:
         tasks.get(task_id)  # raises with near ids
     return list(ids)
+
+
+def short_list(config: EvalConfig, face: EnvFace) -> str:
+    """Return a sentence for an evaluation that asks for more tasks than there are, "" for others."""
+    wanted = config.episodes or 0
+    if config.task_ids is not None:
+        source, count = "list", len(config.task_ids)
+    else:
+        source, count = "split" if config.task_file is None else "task file", len(face.env.tasks.ids)
+    if count >= wanted:
+        return ""
+    return (
+        f"the {source} has {count:,} tasks: all of them are played" if count > 1 else f"the {source} has one task"
+    )

@@ -26,7 +26,11 @@ class EvaluationProgress:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._progress = Progress(*bar_columns(), console=Console(stderr=True), transient=True, disable=quiet)
+        console = Console(stderr=True)
+        # Where no bar can be drawn, one that stops would leave an empty line.
+        self._progress = Progress(
+            *bar_columns(), console=console, transient=True, disable=quiet or not console.is_terminal
+        )
         self._bar = self._progress.add_task("Preparing", total=None, note="")
         self._name = "Episodes"
         self._won = self._played = 0
@@ -45,6 +49,10 @@ class EvaluationProgress:
     def estimated(self, found: Estimate) -> None:
         """Print what the evaluation will take."""
         self._say(found.text())
+
+    def notice(self, text: str) -> None:
+        """Print a sentence that a person should read."""
+        self._say(text)
 
     def ended(self, row: EpisodeRow) -> None:
         """Count an episode that ended."""

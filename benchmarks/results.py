@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -18,6 +17,7 @@ from typing import Any
 from agent_gym.core.arithmetic import added
 from agent_gym.core.episode import Episode
 from agent_gym.core.errors import DataError
+from agent_gym.core.files import write_whole
 from agent_gym.core.info import StopReason
 from benchmarks.statistics import Interval, IntervalMethod, mean_interval, pass_at_k, pass_hat_k, rate_interval
 
@@ -235,10 +235,7 @@ class EvaluationResult:
         }
         values["header_fields"] = list(self.header)
         values["detail_fields"] = list(self.details)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".tmp-{path.name}")
-        partial.write_text(json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
-        os.replace(partial, path)
+        write_whole(path, json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
     def read(cls, path: str | Path) -> EvaluationResult:

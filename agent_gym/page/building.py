@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from agent_gym._version import __version__
+from agent_gym.core.files import write_whole
 
 _FOLDER = Path(__file__).parent
 _ESCAPES = {ord("&"): "\\u0026", ord("<"): "\\u003c", ord(">"): "\\u003e", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -83,12 +83,7 @@ def _json(value: Any) -> str:
 
 def write_page(path: str | Path, text: str) -> Path:
     """Write a page; a reader finds the old file or the new one, never half of one. Returns its path."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".tmp-{target.name}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, target)
-    return target
+    return write_whole(path, text)
 
 
 def number(value: float | None, form: str = ".3g") -> str:

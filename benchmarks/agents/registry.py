@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from agent_gym.core.driver import EnvFace
-from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.core.errors import AgentGymError, ConfigError, suggest
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.agents.basic import OracleKind, RandomKind
 from benchmarks.agents.human import HumanKind
@@ -68,11 +68,18 @@ def make_agent(spec: str, face: EnvFace, settings: AgentSettings | None = None) 
         settings: Batch size, device and options of the kind.
 
     Raises:
-        ConfigError: There is no such kind, or its argument cannot be used; the message lists the kinds.
+        ConfigError: There is no such kind, the message lists the kinds; or its argument cannot be used.
         DataError: What the argument names is not there.
     """
     kind, argument = _split(spec)
-    return kind.make(argument, face, settings or AgentSettings())
+    try:
+        return kind.make(argument, face, settings or AgentSettings())
+    except AgentGymError:
+        raise
+    except ValueError as error:
+        raise ConfigError(
+            f"the agent {spec!r} cannot be made: {error}; it is written {kind.usage} ({kind.summary})"
+        ) from error
 
 
 def default_environment(spec: str) -> tuple[str, dict[str, Any]] | None:

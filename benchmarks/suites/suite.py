@@ -120,6 +120,8 @@ def load_suite(name: str | Path) -> Suite:
     """
     path = Path(name) if str(name).endswith(".toml") else _FOLDER / f"{name}.toml"
     if not path.is_file():
+        if path == Path(name):
+            raise ConfigError(f"there is no suite file {path}; bundled suites: {', '.join(bundled_suites())}")
         known = bundled_suites()
         raise ConfigError(
             f"no suite {str(name)!r}.{suggest(str(name), known)} Bundled suites: {', '.join(known)}; a file of "

@@ -57,13 +57,15 @@ def test_help_teaches_with_examples_and_needs_no_torch():
         (("--env", "Sokoban-v0", "--agent", "oracle", "--option", "sise=6"), "no option 'sise'"),
         (("--env", "Sokoban-v0", "--agent", "oracle", "--seeds", "x"), "0,1,2 or 0-4"),
         (("--env", "Sokoban-v0", "--agent", "oracle", "--tasks", "missing.txt"), "no task list"),
-        (("--env", "Sokoban-v0", "--agent", "oracle", "--resume"), "result file"),
+        (("--env", "Sokoban-v0", "--agent", "oracle", "--resume"), "give --output"),
     ],
 )
 def test_what_cannot_be_evaluated_is_one_line_and_no_traceback(arguments, message, tmp_path):
     done = run("eval", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
 
 
@@ -94,8 +96,8 @@ def test_after_kill_9_the_same_command_with_resume_plays_what_is_missing(tmp_pat
 
 def test_seeds_are_numbers_and_ranges():
     assert parse_seeds("0,3, 5-7") == (0, 3, 5, 6, 7)
-    for text in ("", "a", "1-", "-1"):
-        with pytest.raises(ConfigError, match="--seeds"):
+    for text in ("", "a", "1-", "-1", "3-1", "1,0-2"):
+        with pytest.raises(ConfigError, match=f"--seeds.*got '{text}'"):
             parse_seeds(text)
 
 

@@ -12,7 +12,7 @@ from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError, DataError, UnknownTaskError
 from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import Task, save_tasks
-from benchmarks.agents import Contestant, make_agent
+from benchmarks.agents import AgentKind, Contestant, make_agent, registry
 from benchmarks.evaluate import evaluate
 from benchmarks.plan import EvalConfig
 from benchmarks.results import EpisodeRow, EvaluationResult, summarise
@@ -197,7 +197,7 @@ def test_going_on_with_another_evaluation_is_refused_and_names_the_difference(tm
     for change, named in (({"seeds": (1,)}, "seeds"), ({"episodes": 5}, "tasks"), ({"max_turns": 3}, "max_turns")):
         with pytest.raises(ConfigError, match=f"another evaluation.*{named}"):
             evaluate(dataclasses.replace(config, resume=True, **change), "oracle")
-    with pytest.raises(ConfigError, match="agent"):
+    with pytest.raises(ConfigError, match="its agent spec is 'oracle', but 'random' is asked for"):
         evaluate(dataclasses.replace(config, resume=True), "random")
     finished = evaluate(dataclasses.replace(config, resume=True, parallel=2), "oracle")
     assert finished.complete
@@ -224,8 +224,13 @@ def test_lists_of_tasks_are_played_whole_and_in_order(tmp_path):
     assert (result.header["split"], len(result.rows)) == ("mine", 3)
 
 
-def test_a_split_with_fewer_tasks_is_played_whole():
-    assert len(evaluate(EvalConfig(DOOR, episodes=500), "oracle").rows) == 120
+def test_a_split_with_fewer_tasks_is_played_whole_and_said_to_be():
+    said = []
+    assert len(evaluate(EvalConfig(DOOR, episodes=500), "oracle", on_notice=said.append).rows) == 120
+    assert said == ["the split has 120 tasks: all of them are played"]
+    evaluate(EvalConfig(DOOR, episodes=2), "oracle", on_notice=said.append)
+    evaluate(EvalConfig(DOOR, task_ids=("door/219",), episodes=2), "oracle", on_notice=said.append)
+    assert said[1:] == ["the list has one task"]
 
 
 @pytest.mark.parametrize(
@@ -262,6 +267,22 @@ def test_files_that_are_no_results_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(DataError, match=str(path)):
         EvaluationResult.read(path)
+
+
+class PlaceKind(AgentKind):
+    name = "place"
+    usage = "place:N"
+    summary = "a place in the list of actions"
+
+    def make(self, argument, face, settings):
+        int(argument)
+        raise AssertionError
+
+
+def test_an_argument_that_an_agent_cannot_read_is_one_line_that_names_the_agent(monkeypatch):
+    monkeypatch.setattr(registry, "_BUNDLED", (PlaceKind,))
+    with pytest.raises(ConfigError, match=r"'place:x' cannot be made: invalid literal.*written place:N"):
+        evaluate(EvalConfig(DOOR), "place:x")
 
 
 def test_agents_are_made_by_name_for_an_environment():

@@ -11,6 +11,7 @@ from agent_gym.cli.main import build_app
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError, DataError
 from benchmarks.plan import EvalConfig
+from benchmarks.progress import EvaluationProgress
 from benchmarks.results import EpisodeRow, EvaluationResult
 from benchmarks.suites.run import PartStatus, run_suite, task_list
 from benchmarks.suites.suite import Suite, bundled_suites, load_suite
@@ -111,6 +112,26 @@ def test_a_faulty_suite_file_is_explained(tmp_path: Path, text: str, message: st
 def test_an_unknown_suite_names_the_bundled_ones() -> None:
     with pytest.raises(ConfigError, match=r"Did you mean 'smoke'.*paper.*standard"):
         load_suite("smok")
+    with pytest.raises(ConfigError, match=r"there is no suite file nowhere/mine\.toml"):
+        load_suite("nowhere/mine.toml")
+
+
+def test_an_interrupted_suite_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EvaluationProgress, "ended", interrupt)
+    arguments = [
+        "eval",
+        "--suite",
+        str(suite_file(tmp_path)),
+        "--agent",
+        "random",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    done = CliRunner().invoke(build_app(), arguments)
+    assert (done.exit_code, done.stderr) == (130, "interrupted; the same command goes on\n")
 
 
 @pytest.mark.parametrize(
