@@ -151,7 +151,7 @@ def evaluate_agent(
         typer.echo(json.dumps(asdict(result.summary), indent=2))
     else:
         console = Console()
-        console.print(result_table(result))
+        console.print(result_table(result, console.width))
         if output is not None:
             console.print(f"Written to {output}; episodes in {config.episodes_path}", highlight=False, markup=False)
     errors = [row for row in result.rows if row.error]

@@ -10,7 +10,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from agent_gym.core.episode import Episode
 from agent_gym.core.errors import DataError
 from agent_gym.core.files import write_whole
 from agent_gym.core.info import StopReason
+from benchmarks.reading import field as field_of
+from benchmarks.reading import read_fields, read_rows
 from benchmarks.statistics import Interval, IntervalMethod, mean_interval, pass_at_k, pass_hat_k, rate_interval
 
 SCHEMA_VERSION = 1
@@ -239,10 +241,10 @@ class EvaluationResult:
 
     @classmethod
     def read(cls, path: str | Path) -> EvaluationResult:
-        """Read a result file.
+        """Read a result file; an episode that it holds twice counts once.
 
         Raises:
-            DataError: There is none, or it is not a result file of this schema.
+            DataError: There is none, or it is not a result file of this schema; the message names the field.
         """
         path = Path(path)
         if not path.is_file():
@@ -256,14 +258,17 @@ class EvaluationResult:
         version = values.get("schema_version")
         if version != SCHEMA_VERSION:
             raise DataError(f"{path} has result schema {version!r}; this version reads schema {SCHEMA_VERSION}")
-        known = {item.name for item in fields(EpisodeRow)}
-        try:
-            rows = [EpisodeRow(**{k: v for k, v in row.items() if k in known}) for row in values["episodes"]]
-            header = {name: values[name] for name in values["header_fields"]}
-            details = {name: values[name] for name in values["detail_fields"]}
-            return cls(header, rows, int(values["summary"]["n_planned"]), details)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} is not a whole result file ({error!r})") from error
+        summary = field_of(values, "summary", (dict,), str(path))
+        rows: dict[tuple[str, int, int], EpisodeRow] = {}
+        for given in read_rows(values, EpisodeRow, path):
+            row = EpisodeRow(**given)
+            rows.setdefault((row.task_id, row.seed, row.episode_seed), row)
+        return cls(
+            read_fields(values, "header_fields", path),
+            list(rows.values()),
+            field_of(summary, "n_planned", (int,), f"{path}, summary"),
+            read_fields(values, "detail_fields", path),
+        )
 
 
 def _by_task(rows: Iterable[EpisodeRow]) -> dict[str, list[EpisodeRow]]:

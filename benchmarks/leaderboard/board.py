@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agent_gym.core.errors import ConfigError, suggest
 from benchmarks.leaderboard.entries import DIGITS, Contest, Entry, Outcome
@@ -192,19 +192,22 @@ def _tell_apart(entries: Sequence[Entry]) -> list[str]:
     return [str(number) for number in range(1, len(entries) + 1)]
 
 
-def only(board: Board, env: str | None = None, split: str | None = None) -> Board:
-    """Return the tables of one environment (a part of its name) or split.
+def chosen(entries: Sequence[Entry], env: str | None = None, split: str | None = None) -> list[Entry]:
+    """Return the results of one environment (a part of its id) or split.
 
     Raises:
         ConfigError: There is none.
     """
-    kept = tuple(
-        section
-        for section in board.sections
-        if (env is None or env.lower() in section.contest.env_id.lower())
-        and (split is None or split == section.contest.split)
-    )
+    kept = [
+        entry
+        for entry in entries
+        if (env is None or env.lower() in entry.contest.env_id.lower())
+        and (split is None or split == entry.contest.split)
+    ]
     if not kept:
-        known = sorted({f"{section.contest.name}, {section.contest.split}" for section in board.sections})
-        raise ConfigError(f"no results of environment {env!r} and split {split!r}; there are: {'; '.join(known)}")
-    return replace(board, sections=kept)
+        known = sorted({f"{entry.contest.name}, {entry.contest.split}" for entry in entries})
+        asked = [
+            f"{name} {value!r}" for name, value in (("environment", env), ("split", split)) if value is not None
+        ]
+        raise ConfigError(f"no results of {' and '.join(asked)}; there are: {'; '.join(known)}")
+    return kept

@@ -55,14 +55,13 @@ def leaderboard(
     from benchmarks.leaderboard.compact import write_board_file
     from benchmarks.leaderboard.entries import read_entries
 
-    board = boards.make_board(read_entries(results), against=against, separate=separate)
-    if env is not None or split is not None:
-        board = boards.only(board, env, split)
+    entries = boards.chosen(read_entries(results), env, split)
+    board = boards.make_board(entries, against=against, separate=separate)
     console = Console()
     if overview:
-        console.print(show.terminal_overview(board))
+        console.print(show.terminal_overview(board, console.width))
     else:
-        for table in show.terminal_tables(board):
+        for table in show.terminal_tables(board, console.width):
             console.print(table)
             console.print()
     if html is not None:

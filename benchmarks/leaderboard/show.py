@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.markup import escape
-from rich.table import Table
+from rich.console import RenderableType
 
 from agent_gym.core.errors import DataError
 from agent_gym.page import write_page
@@ -14,6 +13,7 @@ from agent_gym.page.building import number, share
 from benchmarks.leaderboard.board import Board, Row, Section
 from benchmarks.leaderboard.entries import Figures
 from benchmarks.statistics import Interval
+from benchmarks.tables import fitted
 
 START, END = "<!-- leaderboard -->", "<!-- /leaderboard -->"
 """Lines in a Markdown file between which the tables are put."""
@@ -105,30 +105,19 @@ def _attempts(section: Section) -> list[int]:
     return sorted({k for row in section.rows for k in row.entry.figures.pass_at if k > 1})
 
 
-def terminal_tables(board: Board) -> list[Table]:
-    """Return a table for each task list."""
-    tables = []
+def terminal_tables(board: Board, width: int) -> list[RenderableType]:
+    """Return a table for each task list, for lines of so many characters."""
+    tables: list[RenderableType] = []
     for section in board.sections:
         lines = [cells(section, row, narrow=True) for row in section.rows]
-        table = _table(columns(section, narrow=True), lines, left=1)
-        table.title, table.title_justify = escape(section_title(section)), "left"
-        table.caption, table.caption_justify = escape(section_facts(section)), "left"
-        tables.append(table)
+        heads, title, facts = columns(section, narrow=True), section_title(section), section_facts(section)
+        tables.append(fitted(heads, lines, width, title=title, caption=facts))
     return tables
 
 
-def terminal_overview(board: Board) -> Table:
-    """Return the overview as one table."""
-    return _table(*overview(board, narrow=True), left=2)
-
-
-def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for place, head in enumerate(heads):
-        table.add_column(escape(head), justify="left" if place < left else "right")
-    for line in lines:
-        table.add_row(*map(escape, line))
-    return table
+def terminal_overview(board: Board, width: int) -> RenderableType:
+    """Return the overview as one table, for lines of so many characters."""
+    return fitted(*overview(board, narrow=True), width, left=(0, 1))
 
 
 def overview(board: Board, *, narrow: bool = False) -> tuple[list[str], list[list[str]]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.agents import find_kind
 from benchmarks.evaluate import estimate
@@ -16,6 +15,7 @@ from benchmarks.plan import EvalConfig
 from benchmarks.progress import EvaluationProgress
 from benchmarks.suites.run import PartResult, PartStatus, part_config, run_suite
 from benchmarks.suites.suite import Suite, bundled_suites, load_suite
+from benchmarks.tables import fitted
 
 
 def show_suites() -> None:
@@ -24,12 +24,14 @@ def show_suites() -> None:
     for name in bundled_suites():
         suite = load_suite(name)
         console.print(f"[bold]{name}[/bold]: {suite.about}", highlight=False)
-        table = Table("part", "environment", "split", "tasks", "", box=None, pad_edge=False, show_header=False)
+        lines = []
         for part in suite.parts:
             count = part.episodes or part.tasks
-            note = "needs " + ", ".join(str(part.options[option]) for option in part.needs) if part.needs else ""
-            table.add_row(f"  {part.name}", part.env, part.split, f"{count} tasks" if count else "all", note)
-        console.print(table)
+            needs = ", ".join(str(part.options[option]) for option in part.needs)
+            lines.append((part.name, f"{part.env}, {part.split}", f"{count:,}" if count else "all", needs))
+        heads = ("part", "environment, split", "tasks", "needs" if any(line[-1] for line in lines) else "")
+        console.print(fitted(heads, lines, console.width, left=(0, 1, 3), free=(1, 3)))
+        console.print()
 
 
 def evaluate_suite(
@@ -96,25 +98,24 @@ def _values(results: list[PartResult]) -> list[dict[str, Any]]:
 
 def _print(suite: Suite, agent: str, output: Path, results: list[PartResult]) -> None:
     console = Console()
-    table = Table(title=f"{agent} on the suite {suite.name}", title_justify="left", box=None, pad_edge=False)
-    for head, justify in (("part", "left"), ("success", "right"), ("95 %", "right"), ("score", "right")):
-        table.add_column(head, justify=justify)  # type: ignore[arg-type]
-    table.add_column("turns", justify="right")
-    table.add_column("episodes", justify="right")
+    lines = []
     for found in results:
         if found.result is None:
             continue
         summary = found.result.summary
         errors = f", {summary.n_error} errors" if summary.n_error else ""
-        table.add_row(
-            found.part.name,
-            f"{summary.success.value:.3f}",
-            f"{summary.success.low:.3f} to {summary.success.high:.3f}",
-            f"{summary.score.value:.3f}",
-            f"{summary.turns:.1f}",
-            f"{summary.n_ok} of {summary.n_planned}{errors}",
+        lines.append(
+            (
+                found.part.name,
+                f"{summary.success.value:.3f}",
+                f"{summary.success.low:.3f} to {summary.success.high:.3f}",
+                f"{summary.score.value:.3f}",
+                f"{summary.turns:.1f}",
+                f"{summary.n_ok} of {summary.n_planned}{errors}",
+            )
         )
-    console.print(table)
+    heads = ("part", "success", "95 %", "score", "turns", "episodes")
+    console.print(fitted(heads, lines, console.width, title=f"{agent} on the suite {suite.name}"))
     for found in results:
         if found.status is PartStatus.SKIPPED:
             console.print(

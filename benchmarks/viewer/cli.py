@@ -61,4 +61,5 @@ def view(
         )
     shown = len(data.index)
     left = f"; the first {shown:,} of {data.total:,}, see --limit" if data.total > shown else ""
+    left += f"; {data.repeated:,} that a file holds a second time are left out" if data.repeated else ""
     typer.echo(f"{shown:,} episodes in {output}, {output.stat().st_size / 1e6:.1f} MB{left}")

@@ -15,7 +15,7 @@ from agent_gym.core.episode import Episode, Turn, read_episodes
 from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.info import FinishReason
 from benchmarks.viewer.prompts import PromptRebuilder, Segments
-from benchmarks.viewer.recipes import Recipe, Surroundings, surroundings
+from benchmarks.viewer.recipes import EPISODES_SUFFIX, Recipe, Surroundings, surroundings
 from benchmarks.viewer.tokens import TokenTexts
 
 DEFAULT_LIMIT = 5_000
@@ -56,12 +56,14 @@ class ViewData:
         blocks: Whole episodes, `BLOCK` to a block.
         total: Episodes in the files.
         files: Names of the files.
+        repeated: Lines left out because their file holds the same episode of an evaluation before.
     """
 
     index: list[dict[str, Any]]
     blocks: list[list[dict[str, Any]]]
     total: int
     files: list[str]
+    repeated: int = 0
 
 
 def read_view(
@@ -83,12 +85,19 @@ def read_view(
     names = _short_names(files)
     index: list[dict[str, Any]] = []
     episodes: list[dict[str, Any]] = []
-    total = 0
+    total = repeated = 0
     with PromptRebuilder() as rebuilder:
         for number, file in enumerate(files):
             around = surroundings(file)
             texts = _token_texts(options, around)
+            seen: set[tuple[str, str, int | None]] = set()
             for episode in read_episodes(file):
+                if file.name.endswith(EPISODES_SUFFIX):  # an evaluation plays a task once with each seed
+                    key = (episode.env_id, episode.task_id, episode.seed)
+                    if key in seen:
+                        repeated += 1
+                        continue
+                    seen.add(key)
                 total += 1
                 if len(index) >= options.limit:
                     continue
@@ -100,7 +109,7 @@ def read_view(
     if not index:
         raise ConfigError(f"no episode in {', '.join(map(str, paths))}")
     blocks = [episodes[start : start + BLOCK] for start in range(0, len(episodes), BLOCK)]
-    return ViewData(index, blocks, total, names)
+    return ViewData(index, blocks, total, names, repeated)
 
 
 def _files(paths: Sequence[str | Path]) -> Iterator[Path]:
@@ -108,7 +117,7 @@ def _files(paths: Sequence[str | Path]) -> Iterator[Path]:
         if path.is_dir():
             found = sorted(path.rglob("*.jsonl"))
             yield from [
-                file for file in found if file.name.endswith(".episodes.jsonl") or file.parent.name == "episodes"
+                file for file in found if file.name.endswith(EPISODES_SUFFIX) or file.parent.name == "episodes"
             ]
         else:
             yield path

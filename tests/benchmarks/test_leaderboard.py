@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.registration import known_ids
-from benchmarks.leaderboard.board import make_board
+from benchmarks.leaderboard.board import chosen, make_board
 from benchmarks.leaderboard.compact import read_board_file, write_board_file
 from benchmarks.leaderboard.entries import Entry, read_entries
 from benchmarks.leaderboard.page import render_board
@@ -67,6 +67,22 @@ def test_results_over_different_lists_never_share_a_table(change: dict[str, Any]
     assert str(other.contest.tasks) in str(caught.value)
     board = make_board([*entries(ORACLE), other], separate=True)
     assert [len(section.rows) for section in board.sections] == [1, 1]
+
+
+def test_only_what_was_asked_for_is_checked_and_compared(tmp_path: Path) -> None:
+    results = [ORACLE, RANDOM, Played([1], split="valid"), Played([1, 1], split="valid")]
+    found = entries(*results, Played([1], env_id="agent_gym/Boxoban-v0"))
+    with pytest.raises(ConfigError, match="cannot share a table"):
+        make_board(chosen(found))
+    assert [row.name for row in make_board(chosen(found, "sokoban", "test")).sections[0].rows] == [
+        "oracle",
+        "random",
+    ]
+    assert len(make_board(chosen(found, "Boxoban")).sections) == 1
+    with pytest.raises(ConfigError, match=r"^no results of environment 'foo'; there are: Boxoban-v0, test; Sok"):
+        chosen(found, "foo")
+    with pytest.raises(ConfigError, match=r"^no results of environment 'box' and split 'valid'; there are"):
+        chosen(found, "box", "valid")
 
 
 def test_other_splits_environments_and_options_are_tables_of_their_own() -> None:

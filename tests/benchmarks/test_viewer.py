@@ -215,3 +215,12 @@ def test_boards_are_drawn_tokens_coloured_and_hostile_text_is_text(browser: Any,
     assert not browser.find_elements("css selector", "#episode img, #episode script")
     assert browser.title == "Episodes · agent-gym"
     assert_stands_alone(browser, 1440)
+
+
+def test_an_episode_that_an_evaluation_wrote_twice_is_shown_once(tmp_path: Path) -> None:
+    played = list(episodes(6))
+    twice = write(tmp_path / "r.episodes.jsonl", [*played, *played[:4]])
+    data = read_view([twice])
+    assert (len(data.index), data.total, data.repeated) == (6, 6, 4)
+    group = read_view([write(tmp_path / "train.jsonl", [played[0]] * 3)])  # training plays a task in groups
+    assert (len(group.index), group.repeated) == (3, 0)
