@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -28,11 +29,17 @@ def check_arguments(owner: str, creator: Callable[..., Any], values: Mapping[str
     Raises:
         ConfigError: A value does not fit; the message says what does.
     """
-    try:
-        hints = get_type_hints(creator.__init__ if isinstance(creator, type) else creator)  # type: ignore[misc]
-    except (NameError, TypeError, AttributeError):
-        return dict(values)  # annotations that only a type checker can read
+    hints = _hints(creator)
     return {name: _fitted(owner, name, value, hints.get(name, Any)) for name, value in values.items()}
+
+
+@lru_cache(maxsize=256)
+def _hints(creator: Callable[..., Any]) -> dict[str, Any]:
+    """Return what annotations say, which takes as long to find out as making a small environment."""
+    try:
+        return get_type_hints(creator.__init__ if isinstance(creator, type) else creator)  # type: ignore[misc]
+    except (NameError, TypeError, AttributeError):
+        return {}  # annotations that only a type checker can read
 
 
 def _fitted(owner: str, name: str, value: Any, hint: Any) -> Any:
