@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def train(
         typer.echo(json.dumps(to_values(resolved), indent=2))
         return
     if estimate:
+        _stay_offline(resolved)
         _estimate(resolved)
         return
     name = preset or config.stem
@@ -144,22 +146,34 @@ def _run(path: Path, config: Any) -> None:
     """Create or open the run folder, train, and print what came of it."""
     from trainers.console import ConsoleReporter
     from trainers.distributed import launched_size, open_world
+    from trainers.model_files import check_model
     from trainers.reporting import Reporter, SilentReporter
-    from trainers.run_folder import RunFolder
-    from trainers.trainer import Trainer
+    from trainers.run_folder import RunFolder, open_run
 
     should_stop = _stop_on_interrupt(alone=launched_size() == 1)
-    with open_world() as world:
+    with open_world() as world, ExitStack() as stack:
         if world.is_main:
-            folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
+            if config is not None:  # before anything slow is imported
+                _stay_offline(config)
+                check_model(config.model)
+            folder = stack.enter_context(open_run(path, config))
         world.from_main(None)  # the folder is there now
         if not world.is_main:
             folder = RunFolder.open(path, writes=False)
+        _stay_offline(folder.config())
+        from trainers.trainer import Trainer
+
         console = ConsoleReporter()
         reporter: Reporter = console if world.is_main else SilentReporter()
         summary = Trainer(folder, reporter, should_stop, world).run()
         if world.is_main:
             console.summary(summary, path)
+
+
+def _stay_offline(config: Any) -> None:
+    """Keep Hugging Face's libraries, which are yet to be imported, from asking the hub."""
+    if not config.model.allow_downloads:
+        os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def _stop_on_interrupt(alone: bool) -> Callable[[], bool]:

@@ -308,6 +308,7 @@ def model_shape(config: TrainConfig) -> ModelShape:
     import torch
 
     from agent_gym.core.errors import DataError
+    from trainers.model_files import locate_model
     from trainers.policy import resolve_dtype
 
     settings = config.model
@@ -321,15 +322,15 @@ def model_shape(config: TrainConfig) -> ModelShape:
             model: Any = tiny_model(spec, settings.vocab_size)
             default = torch.float32
         else:
+            source = locate_model(settings) or settings.path
+
             from transformers import AutoConfig, AutoModelForCausalLM
 
             try:
-                found = AutoConfig.from_pretrained(settings.path, local_files_only=not settings.allow_downloads)
+                found = AutoConfig.from_pretrained(str(source), local_files_only=not settings.allow_downloads)
             except (OSError, ValueError) as error:
-                raise DataError(
-                    f"no model configuration at {settings.path!r}: give a folder that holds its config.json, or "
-                    f"set model.allow_downloads=true for a hub id. ({error})"
-                ) from error
+                what = " ".join(str(error).split())
+                raise DataError(f"no model configuration at {settings.path!r} (model.path): {what}") from error
             default = found.dtype or torch.float32
             model = AutoModelForCausalLM.from_config(found)  # type: ignore[no-untyped-call]
         if settings.lora is not None:

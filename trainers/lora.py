@@ -8,7 +8,6 @@ in training: `reference_of` keeps the adapters' starting weights only, or nothin
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import torch
 
 from agent_gym.core.errors import ConfigError, DataError
 from trainers.lora_settings import LoraSettings
+from trainers.model_files import ADAPTER_CONFIG, base_of
 from trainers.packing import PackedRows
 from trainers.policy import Policy
 from trainers.scoring import TokenStats
@@ -36,7 +36,6 @@ __all__ = [
     "save_adapters",
 ]
 
-_ADAPTER_CONFIG = "adapter_config.json"
 _ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
@@ -143,7 +142,7 @@ def reference_of(policy: Policy) -> Scorer:
 
 def is_adapter_folder(folder: str | Path) -> bool:
     """Return whether `folder` holds adapters rather than a whole model."""
-    return (Path(folder) / _ADAPTER_CONFIG).is_file()
+    return (Path(folder) / ADAPTER_CONFIG).is_file()
 
 
 def save_adapters(model: Any, folder: str | Path, weights: Mapping[str, torch.Tensor] | None = None) -> None:
@@ -183,11 +182,6 @@ def load_on_base(folder: str | Path, load_base: Callable[[str], Any]) -> Any:
     """
     from peft import PeftModel
 
-    config = json.loads((Path(folder) / _ADAPTER_CONFIG).read_text("utf-8"))
-    base = config.get("base_model_name_or_path")
-    if not base:
-        raise DataError(
-            f"the adapters in {str(folder)!r} do not name the model they belong to; save a merged policy "
-            "(trainers.lora.merged) instead"
-        )
+    base = base_of(folder)
+    assert base is not None
     return PeftModel.from_pretrained(load_base(base), str(folder), is_trainable=True)

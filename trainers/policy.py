@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from agent_gym.core.errors import ConfigError, DataError
+from trainers.model_files import find_model
 from trainers.packing import PackedRows
 from trainers.scoring import HeadReader, TokenStats, log_distributions, token_stats
 from trainers.training_state import place_like
@@ -129,37 +130,42 @@ class Policy:
             DataError: Nothing loadable is there.
             ConfigError: Unknown device or dtype.
         """
+        wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
+        source = find_model(path_or_id, allow_downloads) or path_or_id
+
         from transformers import AutoModelForCausalLM
 
         from trainers import lora
 
-        wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
         local = not allow_downloads
 
-        def load_model(source: str) -> Any:
+        def load_model(name: str) -> Any:
+            place = find_model(name, allow_downloads) or name
             # Adapters name their base by the place it was loaded from, wherever they are loaded again.
-            source = str(Path(source).resolve()) if Path(source).is_dir() else source
-            return AutoModelForCausalLM.from_pretrained(
-                source, dtype=wanted, local_files_only=local, use_safetensors=True
+            model = AutoModelForCausalLM.from_pretrained(
+                str(place.resolve()) if isinstance(place, Path) else place,
+                dtype=wanted,
+                local_files_only=local,
+                use_safetensors=True,
             )
+            if not Path(name).is_dir():
+                model.name_or_path = name  # rather than a place in the cache
+            return model
 
         try:
             with _no_progress_bars():
-                if lora.is_adapter_folder(path_or_id):
-                    model = lora.load_on_base(path_or_id, load_model)
+                if lora.is_adapter_folder(source):
+                    model = lora.load_on_base(source, load_model)
                 else:
                     model = load_model(str(path_or_id))
-            tokenizer = _load_tokenizer(path_or_id, local)
+            tokenizer = _load_tokenizer(source, local)
         except DataError:
             raise
         except (OSError, ValueError) as error:
-            remedy = (
-                "check the path"
-                if allow_downloads
-                else "check the path, or allow downloads (allow_downloads=True) when it is a hub id"
-            )
+            what = " ".join(str(error).split())
             raise DataError(
-                f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}: {remedy}. ({error})"
+                f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}; check what is "
+                f"there. ({what})"
             ) from error
         return cls(model, tokenizer, device=device, autocast=autocast, chat_template_kwargs=chat_template_kwargs)
 

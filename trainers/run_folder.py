@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.locks import exclusive
 from trainers.config import TrainConfig
 from trainers.config_reading import read_settings, resolve_config, to_values
 
@@ -19,6 +21,7 @@ REFERENCE = "reference"
 CHECKPOINTS = "checkpoints"
 EPISODES = "episodes"
 OUTLIERS = "stapo_outliers.jsonl"
+LOCK = ".lock"
 
 
 def not_a_run(path: Path) -> str:
@@ -42,6 +45,7 @@ class RunFolder:
     | `episodes/` | samples of training episodes, and the evaluations' episodes |
     | `reference/` | the policy after the cold start: start of training, reference of the KL term |
     | `checkpoints/` | whole checkpoints only |
+    | `.lock` | number of the process that trains here, see `open_run` |
 
     Args:
         path: The folder.
@@ -88,9 +92,16 @@ class RunFolder:
     def _holds_nothing(self) -> bool:
         for entry in self.path.iterdir():
             empty = entry.name == EPISODES and entry.is_dir() and not any(entry.iterdir())
-            if not (empty or entry.name in (CONFIG, f".tmp-{CONFIG}")):
+            if not (empty or entry.name in (CONFIG, f".tmp-{CONFIG}", LOCK)):
                 return False
         return True
+
+    def discard(self) -> None:
+        """Remove the settings of a run that made nothing."""
+        if self._holds_nothing():
+            (self.path / CONFIG).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.episodes.rmdir()
 
     def config(self) -> TrainConfig:
         """Return the run's settings."""
@@ -136,3 +147,42 @@ class RunFolder:
         partial = self.path / f".tmp-{name}"
         partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         os.replace(partial, self.path / name)
+
+
+@contextmanager
+def open_run(path: str | Path, config: TrainConfig | None) -> Iterator[RunFolder]:
+    """Make a run folder, or open an earlier one, for this process alone.
+
+    Of a run that fails before it made anything no folder stays.
+
+    Args:
+        path: The folder.
+        config: Settings of a new run; None opens an earlier one.
+
+    Raises:
+        BusyError: Another process trains in it.
+        ConfigError: The folder of a new run exists and is not empty.
+        DataError: There is no earlier run.
+    """
+    path = Path(path)
+    if config is None:
+        RunFolder.open(path, writes=False)
+    elif path.is_file():
+        raise ConfigError(f"{path} is a file; give a folder for the run")
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    remedy = "wait for it, or stop it" + ("" if config is None else ", or give another --output")
+    try:
+        with exclusive(path / LOCK, f"{path} is being trained", remedy):
+            folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
+            try:
+                yield folder
+            except BaseException:
+                if config is not None:
+                    folder.discard()
+                raise
+    except BaseException:
+        with suppress(OSError):  # as far as they are empty
+            for each in made:
+                each.rmdir()
+        raise

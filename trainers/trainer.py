@@ -17,11 +17,12 @@ from typing import Any
 import torch
 
 from agent_gym.core.episode import Episode, EpisodeWriter
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.errors import DataError
+from trainers.before import check_parts, check_prompts
 from trainers.checkpoint import Checkpoint, CheckpointStore, Savable, open_checkpoint
 from trainers.clock import Clock
 from trainers.collect import Collected, GroupCollector
-from trainers.config import SamplerKind, TrainConfig
+from trainers.config import TrainConfig
 from trainers.detector import ADVICE
 from trainers.distributed import World
 from trainers.evaluation import summarise_groups
@@ -83,13 +84,10 @@ class Trainer:
     def run(self) -> dict[str, Any]:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
+        check_parts(config, self.world, started=self.folder.reference.is_dir())
         configure_torch(config)
-        if self.world.size > 1 and config.rollout.sampler is not SamplerKind.HF:
-            raise ConfigError(
-                f"rollout.sampler={config.rollout.sampler.value!r} reads the weights of one process, and "
-                f"the policy is spread over {self.world.size}; use rollout.sampler='{SamplerKind.HF.value}'"
-            )
         with closing(Lanes.make(config, self.world.size)) as lanes:
+            check_prompts(lanes)
             return self._run(lanes)
 
     # The run ---------------------------------------------------------------------------------------------

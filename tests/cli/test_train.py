@@ -12,6 +12,7 @@ import pytest
 from agent_gym.cli.main import main
 from tests.cli.command import ROOT, agent_gym, assert_one_line_error, environment
 from tests.trainers.runs import SMALL
+from tests.trainers.toys import tiny_policy
 from trainers.algorithms import ALGORITHMS
 from trainers.config_reading import preset_names, resolve_config
 
@@ -79,6 +80,10 @@ def test_list_names_every_preset_and_algorithm() -> None:
         (["--resume", "runs/a", "iterations=3"], ["iterations=3"]),
         (["--preset", "quickstart", "--env", "Sokobann-v0"], ["Sokobann-v0", "Sokoban-v0"]),
         (["--preset", "quickstart", "env.options.sice=3"], ["'sice'", "'size'"]),
+        (["--preset", "quickstart", "env.prompt=nope"], ["nope", "compact"]),
+        (["--preset", "quickstart", "--device", "cuda:99"], ["cuda:99"]),
+        (["--preset", "quickstart", "--model", "/nope"], ["no folder /nope", "model.path"]),
+        (["--preset", "quickstart", "--model", "nobody/nope"], ["nobody/nope", "model.allow_downloads=true"]),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(
@@ -92,8 +97,54 @@ def test_mistakes_are_one_line_and_exit_2(
     monkeypatch.setattr(sys, "argv", ["agent-gym", "train", *arguments])
     with pytest.raises(SystemExit) as end:
         main()
+    assert list(tmp_path.iterdir()) == []
     shown = capsys.readouterr().err
     assert_one_line_error(subprocess.CompletedProcess(arguments, end.value.code, "", shown), *parts)  # type: ignore[arg-type]
+
+
+OFFLINE = """
+import os, socket, sys
+os.environ.pop("HF_HUB_OFFLINE", None)
+
+def refuse(*arguments, **options):
+    os.write(2, f"looked up {arguments[:2]}\\n".encode())
+    raise OSError("no network")
+
+socket.getaddrinfo = socket.socket.connect = refuse
+sys.argv = ["agent-gym", *sys.argv[1:]]
+from agent_gym.cli.main import main
+main()
+"""
+
+
+def offline(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run `agent-gym` where every look-up of an address is told on standard error."""
+    return subprocess.run(
+        [sys.executable, "-c", OFFLINE, *arguments],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_preset_whose_model_is_missing_says_how_to_make_it_and_asks_no_hub(tmp_path: Path) -> None:
+    done = offline("train", "--preset", "smollm-sokoban", cwd=tmp_path)
+    assert_one_line_error(done, "no folder models/smollm2", "python -m benchmarks.smollm models/smollm2")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_model_in_a_folder_is_trained_with_adapters_and_resumed_without_asking_a_hub(tmp_path: Path) -> None:
+    tiny_policy().save(tmp_path / "model")
+    settings = {**SMALL, "model": {"path": "model", "lora": {"rank": 2}}, "iterations": 0}
+    (tmp_path / "small.json").write_text(json.dumps(settings))
+    fewer = ("cloning.episodes=2", "cloning.epochs=1", "evaluation.episodes=1", "rollout.max_context_tokens=2000")
+    for command in (("--config", "small.json", "--output", "run", *fewer), ("--resume", "run")):
+        done = offline("train", *command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "looked up" not in done.stderr
 
 
 def test_an_existing_run_folder_is_not_overwritten(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_sizes_are_found_without_allocating_a_model() -> None:
     policy_like = tiny_model(TinySpec(), 512)
     assert found == shape_of(policy_like)
     assert found.trained == found.parameters == sum(value.numel() for value in policy_like.parameters())
-    with pytest.raises(DataError, match=r"config\.json"):
+    with pytest.raises(DataError, match=r"no folder no-such-model \(model\.path\)"):
         model_shape(small_config("model.path=no-such-model"))
 
 

@@ -216,8 +216,12 @@ def test_weights_come_back_in_place(tmp_path):
 
 
 def test_loading_what_is_not_there_says_what_to_do(tmp_path):
-    with pytest.raises(DataError, match="allow_downloads=True"):
+    with pytest.raises(DataError, match=r"no folder .*nothing; give the folder"):
         Policy.load(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"is not a model's: it holds no config\.json"):
+        Policy.load(tmp_path)
+    with pytest.raises(DataError, match="allow_downloads=True if it is the id"):
+        Policy.load("nobody/nothing")
     with pytest.raises(DataError, match="does not hold weights"):
         tiny_policy().load_weights(tmp_path)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.locks import BusyError
 from tests.trainers.runs import small_config
 from tests.trainers.toys import tiny_policy
-from trainers.run_folder import RunFolder
+from trainers.run_folder import RunFolder, open_run
 
 
 def test_settings_are_read_back_equal(tmp_path: Path) -> None:
@@ -47,3 +48,30 @@ def test_the_reference_is_whole_or_not_there_and_the_summary_adds_up(tmp_path: P
     assert [path.name for path in folder.path.glob(".tmp-*")] == []
     folder.update_summary({"a": 1})
     assert folder.update_summary({"b": 2}) == folder.summary() == {"a": 1, "b": 2}
+
+
+def test_one_process_trains_in_a_folder_however_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with open_run(path, small_config()) as folder:
+        busy, again = r"is being trained by process \d+; .*another --output", small_config("seed=9")
+        with pytest.raises(BusyError, match=busy), open_run(path, again):
+            raise AssertionError
+        with pytest.raises(BusyError, match=r"is being trained by process \d+; wait"), open_run(path, None):
+            raise AssertionError
+        assert folder.config().seed == small_config().seed
+    with open_run(path, None):
+        pass
+    assert not (path / ".lock").exists()
+
+
+def test_no_folder_stays_of_a_run_that_failed_before_it_made_anything(tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "a"
+    with pytest.raises(KeyError), open_run(path, small_config()):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyError), open_run(path, small_config()) as folder:
+        raise KeyError(folder.update_summary({"before": {}}))
+    assert RunFolder.open(path).summary() == {"before": {}}
+    with pytest.raises(DataError, match="no run folder"), open_run(tmp_path / "b", None):
+        raise AssertionError
+    assert not (tmp_path / "b").exists()

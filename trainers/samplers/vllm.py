@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from trainers.samplers.base import Draws
 
 _WEIGHTS = "weights.safetensors"
-_MISSING = (
+MISSING = (
     "rollout.sampler='vllm' needs vLLM, which is not installed: pip install 'agent-gym[vllm]' in an environment of "
     "its own (it pins torch and transformers), or use rollout.sampler='hf'"
 )
+"""What a user reads where vLLM is missing."""
 
 
 class WeightReceiver:
@@ -73,7 +74,7 @@ class VLLMSampler:
         try:
             import vllm
         except ImportError as error:
-            raise ConfigError(f"{_MISSING} ({error})") from error
+            raise ConfigError(f"{MISSING} ({error})") from error
         self._vllm = vllm
         self._folder = Path(tempfile.mkdtemp(prefix="agent-gym-vllm-"))
         self._version = 0
