@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from agent_gym.core.errors import DataError
@@ -21,6 +22,8 @@ def write_whole(path: str | Path, text: str) -> Path:
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, target)
     except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
         raise unwritable(target, error) from error
     return target
 

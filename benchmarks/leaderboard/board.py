@@ -205,9 +205,10 @@ def chosen(entries: Sequence[Entry], env: str | None = None, split: str | None =
         and (split is None or split == entry.contest.split)
     ]
     if not kept:
-        known = sorted({f"{entry.contest.name}, {entry.contest.split}" for entry in entries})
+        of_env = [entry.contest for entry in entries if env is None or env.lower() in entry.contest.env_id.lower()]
+        known = sorted({contest.split for contest in of_env} or {entry.contest.env_id for entry in entries})
         asked = [
             f"{name} {value!r}" for name, value in (("environment", env), ("split", split)) if value is not None
         ]
-        raise ConfigError(f"no results of {' and '.join(asked)}; there are: {'; '.join(known)}")
+        raise ConfigError(f"no results of {' and '.join(asked)}; there are: {', '.join(known)}")
     return kept

@@ -79,9 +79,11 @@ def test_only_what_was_asked_for_is_checked_and_compared(tmp_path: Path) -> None
         "random",
     ]
     assert len(make_board(chosen(found, "Boxoban")).sections) == 1
-    with pytest.raises(ConfigError, match=r"^no results of environment 'foo'; there are: Boxoban-v0, test; Sok"):
+    with pytest.raises(
+        ConfigError, match=r"^no results of environment 'foo'; there are: agent_gym/Boxoban-v0, agent_gym/Sok"
+    ):
         chosen(found, "foo")
-    with pytest.raises(ConfigError, match=r"^no results of environment 'box' and split 'valid'; there are"):
+    with pytest.raises(ConfigError, match=r"^no results of environment 'box' and split 'valid'; there are: test$"):
         chosen(found, "box", "valid")
 
 

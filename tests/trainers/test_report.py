@@ -208,6 +208,10 @@ def test_gains_are_compared_task_by_task() -> None:
     assert gain.value == pytest.approx(0.1)
     assert gain.low > 0.0  # ten tasks gained, none lost
     assert difference({"a": [True]}, {"b": [True]}) is None
+    certain = difference({str(n): [False] for n in range(10)}, {str(n): [True] for n in range(10)})
+    assert certain is not None
+    assert (certain.value, certain.high) == (1.0, 1.0)
+    assert 0.3 < certain.low < 0.6  # ten tasks do not prove it
 
 
 @settings(max_examples=40)
