@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any
 
 import typer
@@ -34,7 +36,7 @@ def train(
     device: str = typer.Option(None, "--device", help="auto, cpu, cuda, cuda:N or mps."),
     output: Path = typer.Option(None, "--output", help="Run folder; runs/<preset>-seed<seed> when not given."),
     resume: Path = typer.Option(None, "--resume", help="Continue the run in this folder."),
-    show: bool = typer.Option(False, "--show", help="Print the resolved settings as JSON and stop."),
+    show: bool = typer.Option(False, "--show", help="Print the settings as JSON, for --config, and stop."),
     estimate: bool = typer.Option(False, "--estimate", help="Print the memory and speed to expect, and stop."),
     listing: bool = typer.Option(False, "--list", help="List presets and algorithms and stop."),
 ) -> None:
@@ -45,6 +47,12 @@ def train(
         agent-gym train --preset quickstart --algorithm grpo --seed 1 --output runs/grpo-1
         agent-gym train --preset quickstart optim.learning_rate=1e-3 rollout.groups=32
         agent-gym train --resume runs/quickstart-seed0
+
+    Settings of your own: write a preset's into a file, edit it, and train with it.
+
+    \b
+        agent-gym train --preset quickstart --show > run.json
+        agent-gym train --config run.json
 
     The run folder holds the settings, metrics.jsonl, TensorBoard events, episodes and checkpoints. Ctrl-C
     finishes the current iteration, saves and exits with status 0; a second Ctrl-C exits at once, and the last
@@ -127,13 +135,19 @@ def _list() -> None:
     from trainers.config_reading import PRESETS, preset_names
 
     console = Console(highlight=False)
+    width = get_terminal_size().columns - 1
+
+    def show(head: str, text: str) -> None:
+        lines = wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+        console.print("\n".join(lines), markup=False, soft_wrap=True)
+
     console.print("[bold]presets[/bold]")
     for name in preset_names():
         lines = (PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
         about = " ".join(line.lstrip("# ") for line in takewhile(lambda line: line.startswith("#"), lines))
-        console.print(f"  {name:<16} {about}", markup=False, soft_wrap=True)
+        show(f"  {name:<17}", about)
     console.print("[bold]algorithms[/bold]")
-    console.print(f"  {', '.join(ALGORITHMS)}", markup=False, soft_wrap=True)
+    show("  ", ", ".join(ALGORITHMS))
 
 
 def _estimate(config: Any) -> None:

@@ -150,11 +150,17 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise ConfigError(f"no settings file at {path}")
-    text = path.read_text(encoding="utf-8")
+        wanted = path.with_suffix(".json")
+        raise ConfigError(
+            f"no settings file at {path}; `agent-gym train --preset quickstart --show > {wanted}` writes one to "
+            f"start from, for --config {wanted}"
+        )
     try:
+        text = path.read_text(encoding="utf-8")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise ConfigError(f"{path} is not text in UTF-8: {error}") from None
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ConfigError(f"{path} is not valid {kind}: {error}") from None
     if not isinstance(values, dict):

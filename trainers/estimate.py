@@ -366,42 +366,49 @@ def report(
     memories = [estimate_memory(shape, config, count) for count in counts]
     speeds = [estimate_speed(shape, config, work, device, count) for count in counts]
 
-    def line(name: str, values: Sequence[str]) -> str:
-        return f"  {name:<44}" + "".join(f"{value:>12}" for value in values)
-
-    rows = [
+    about = [
         f"Model: {shape.parameters:,} weights, {shape.trained:,} trained, {shape.bytes_per_weight} bytes each; "
         f"activations {shape.bytes_per_value} bytes.",
         f"Iteration, at most: {config.rollout.groups} x {config.rollout.group_size} episodes of {turns} turns, "
         f"{work.replies:,} sampled tokens, {work.read:,} tokens to train on.",
         "",
-        line(device.name, [f"x {count}" for count in counts]),
-        "GiB of each process",
     ]
-    for name, about in (
+    table: list[tuple[str, list[str]]] = [
+        (device.name, [f"x {count}" for count in counts]),
+        ("GiB of each process", []),
+    ]
+    for name, label in (
         ("weights", "weights"),
         ("gradients", "gradients"),
         ("optimizer", "optimiser (two moments)"),
         ("reference", "reference policy"),
-        ("activations", "activations of the largest micro-batch"),
+        ("activations", "activations of a micro-batch"),
         ("logits", "logits of one chunk"),
         ("gathered_in_update", "whole blocks, in the update"),
         ("gathered", "whole weights, while sampling"),
-        ("cache", "keys and values of running episodes"),
+        ("cache", "keys and values while sampling"),
         ("peak", "peak, without the libraries' own"),
     ):
-        rows.append(line(about, [f"{getattr(memory, name) / GIB:.2f}" for memory in memories]))
+        table.append((f"  {label}", [f"{getattr(memory, name) / GIB:.2f}" for memory in memories]))
     fits = ["yes" if memory.peak + OVERHEAD_BYTES <= device.memory else "no" for memory in memories]
-    rows += [
-        line("fits", fits),
-        "Speed, all devices",
-        line("sampled tokens/s", [f"{speed.decoded:,.0f}" for speed in speeds]),
-        line("trained tokens/s", [f"{speed.trained:,.0f}" for speed in speeds]),
-        line("seconds of sampling", [f"{speed.sampling_seconds:,.1f}" for speed in speeds]),
-        line("seconds of the update", [f"{speed.update_seconds:,.1f}" for speed in speeds]),
+    table += [
+        ("  fits", fits),
+        ("Speed, all devices", []),
+        ("  sampled tokens/s", [f"{speed.decoded:,.0f}" for speed in speeds]),
+        ("  trained tokens/s", [f"{speed.trained:,.0f}" for speed in speeds]),
+        ("  seconds of sampling", [f"{speed.sampling_seconds:,.1f}" for speed in speeds]),
+        ("  seconds of the update", [f"{speed.update_seconds:,.1f}" for speed in speeds]),
+    ]
+    first = max(len(name) for name, _ in table)
+    widths = [max(len(cells[place]) for _, cells in table if cells) for place in range(len(counts))]
+    rows = [
+        f"{name:<{first}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=False))
+        for name, cells in table
+    ]
+    after = [
         "",
         f"Assumed: {COMPUTE_SHARE:.0%} of {device.operations / 1e12:.0f} T operations/s, {BANDWIDTH_SHARE:.0%} of "
         f"{device.bandwidth / 1e12:.2f} TB/s, {OVERHEAD_BYTES / GIB:.1f} GiB for the libraries; every reply and "
         "context at its limit; no time for environments or for the slowest process.",
     ]
-    return "\n".join(rows)
+    return "\n".join([*about, *(row.rstrip() for row in rows), *after])

@@ -31,6 +31,21 @@ def not_a_run(path: Path) -> str:
     return f"{path} is not a run folder: it holds no {CONFIG}; give a folder that `agent-gym train` wrote"
 
 
+def read_values(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file of a run folder.
+
+    Raises:
+        DataError: The file holds something else.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}; restore it, or give another run folder") from None
+    if not isinstance(values, dict):
+        raise DataError(f"{path} is damaged: it must hold a JSON object, got {type(values).__name__}")
+    return values
+
+
 class RunFolder:
     """A run folder.
 
@@ -133,8 +148,7 @@ class RunFolder:
     def summary(self) -> dict[str, Any]:
         """Return what is known of the run's results so far."""
         path = self.path / SUMMARY
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return found
+        return read_values(path) if path.is_file() else {}
 
     def update_summary(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Add results to the summary and return it."""

@@ -80,7 +80,7 @@ def read_warnings(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder) / WARNINGS_FILE
     rows: list[dict[str, Any]] = []
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 rows.append(json.loads(line))
             except ValueError:

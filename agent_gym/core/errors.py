@@ -44,5 +44,8 @@ class AgentGymWarning(UserWarning):
 
 def suggest(name: str, known: Iterable[str], *, most: int = 3) -> str:
     """Return a ", did you mean ...?" clause for a mistyped name, or "" when nothing is near."""
-    near = get_close_matches(name, list(known), n=most, cutoff=0.5)
+    spelled: dict[str, str] = {}
+    for word in known:
+        spelled.setdefault(word.casefold(), word)
+    near = [spelled[word] for word in get_close_matches(name.casefold(), spelled, n=most, cutoff=0.5)]
     return f" Did you mean {', '.join(repr(word) for word in near)}?" if near else ""

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from agent_gym.cli.main import main
+from agent_gym.cli.main import build_app, main
 from tests.cli.command import ROOT, agent_gym, assert_one_line_error, environment
 from tests.trainers.runs import SMALL
 from tests.trainers.toys import tiny_policy
 from trainers.algorithms import ALGORITHMS
-from trainers.config_reading import preset_names, resolve_config
+from trainers.config_reading import preset_names, read_preset, read_settings, resolve_config
 
 WITHOUT_TORCH = """
 import sys
@@ -59,6 +60,39 @@ def test_show_prints_the_resolved_settings_and_makes_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_shown_settings_are_a_settings_file(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(build_app(), ["train", "--preset", "alfworld-tiny", "--show"]).output
+    (tmp_path / "run.json").write_text(shown, encoding="utf-8")
+    assert resolve_config(read_settings(tmp_path / "run.json")) == resolve_config(read_preset("alfworld-tiny"))
+
+
+def test_the_list_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (80, 132):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = CliRunner().invoke(build_app(), ["train", "--list"]).output.splitlines()
+        assert width - 20 < max(map(len, lines)) < width
+
+
+def test_settings_that_are_not_text_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.toml").write_bytes(b"\xff\xfe\x00iterations")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text('{"iterations": 3,')
+    for arguments, part in (
+        (["train", "--config", str(tmp_path / "a.toml")], "a.toml is not text in UTF-8"),
+        (["report", str(run)], "config.json is damaged"),
+        (["train", "--resume", str(run)], "config.json is not valid JSON"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["agent-gym", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        done = subprocess.CompletedProcess(arguments, 2, "", capsys.readouterr().err)
+        assert end.value.code == 2
+        assert_one_line_error(done, part)
+
+
 def test_list_names_every_preset_and_algorithm() -> None:
     text = agent_gym("train", "--list").stdout
     for name in (*preset_names(), *ALGORITHMS):
@@ -73,7 +107,8 @@ def test_list_names_every_preset_and_algorithm() -> None:
         (["--preset", "quickstart", "--algorithm", "sampoo"], ["sampoo", "sampo"]),
         (["--preset", "quickstart", "--config", "a.toml"], ["not both"]),
         ([], ["--preset or --config", "--list"]),
-        (["--config", "missing.toml"], ["missing.toml"]),
+        (["--preset", "quickstart", "--algorithm", "GRPO"], ["Did you mean 'grpo'"]),
+        (["--config", "missing.toml"], ["missing.toml", "--show > missing.json"]),
         (["--resume", "nowhere"], ["nowhere", "no run folder"]),
         (["--resume", "runs/a", "--preset", "quickstart"], ["--resume", "--preset"]),
         (["--resume", "runs/a", "--seed", "1"], ["seed=1"]),

@@ -186,6 +186,9 @@ def test_the_command_prints_what_one_eight_and_sixty_four_devices_need() -> None
     assert result.exit_code == 0, result.output
     for text in ("x 1", "x 8", "x 64", "optimiser (two moments)", "keys and values", "fits", "sampled tokens/s"):
         assert text in result.output
+    assert max(map(len, result.output.splitlines()[3:-2])) < 80
+    speeds = next(line for line in result.output.splitlines() if line.startswith("  trained tokens/s"))
+    assert len(speeds.split()) == 2 + 3  # columns stand apart
     large = report(shape(parameters=70 * 10**9, trained=70 * 10**9), config(), 10, DEVICE)
     fits = next(line for line in large.splitlines() if line.strip().startswith("fits")).split()[1:]
     assert fits[0] == "no"

@@ -14,7 +14,7 @@ from agent_gym.core.errors import DataError
 from trainers.detector import WarningName
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import Interval, by_task, difference, rate
-from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run
+from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run, read_values
 from trainers.tracking import read_metrics
 from trainers.watch import read_warnings
 
@@ -123,15 +123,13 @@ def read_run(path: str | Path, name: str = "") -> RunData:
         name: How the page calls it; the folder's name when empty.
 
     Raises:
-        DataError: It is not a run folder.
+        DataError: It is not a run folder, or its settings or summary are damaged.
     """
     path = Path(path)
     if not (path / CONFIG).is_file():
         raise DataError(not_a_run(path))
-    config: dict[str, Any] = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    summary: dict[str, Any] = {}
-    if (path / SUMMARY).is_file():
-        summary = json.loads((path / SUMMARY).read_text(encoding="utf-8"))
+    config = read_values(path / CONFIG)
+    summary = read_values(path / SUMMARY) if (path / SUMMARY).is_file() else {}
     rows = read_metrics(path)
     thin = rows[:: max(1, -(-len(rows) // _MOST_POINTS))]
     if rows and thin[-1] is not rows[-1]:
@@ -326,7 +324,7 @@ def _outliers(path: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     rows = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
         except ValueError:
