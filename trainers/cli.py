@@ -158,10 +158,8 @@ def _estimate(config: Any) -> None:
 
 def _run(path: Path, config: Any) -> None:
     """Create or open the run folder, train, and print what came of it."""
-    from trainers.console import ConsoleReporter
     from trainers.distributed import launched_size, open_world
     from trainers.model_files import check_model
-    from trainers.reporting import Reporter, SilentReporter
     from trainers.run_folder import RunFolder, open_run
 
     should_stop = _stop_on_interrupt(alone=launched_size() == 1)
@@ -175,6 +173,8 @@ def _run(path: Path, config: Any) -> None:
         if not world.is_main:
             folder = RunFolder.open(path, writes=False)
         _stay_offline(folder.config())
+        from trainers.console import ConsoleReporter
+        from trainers.reporting import Reporter, SilentReporter
         from trainers.trainer import Trainer
 
         console = ConsoleReporter()
