@@ -180,7 +180,7 @@ def summarise(rows: Sequence[EpisodeRow], n_planned: int) -> Summary:
         coverage=len(played) / n_planned if n_planned else 0.0,
         success=_success(played),
         by_type={kind: _success(types[kind]) for kind in sorted(types)},
-        score=mean_interval([_mean([row.score for row in group]) for group in tasks.values()]),
+        score=rate_interval([_mean([row.score for row in group]) for group in tasks.values()]),
         reward=mean_interval([_mean([row.reward for row in group]) for group in tasks.values()]),
         turns=_mean([row.turns for row in played]),
         invalid_format=sum(row.invalid_format for row in played) / turns if turns else 0.0,
