@@ -24,7 +24,9 @@ _LONGEST_FOLDER = 30
 def main(command: list[str]) -> int:
     """Run the command; returns 0, whichever side ended it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal; the asking process decides
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    told, tell = os.pipe()
+    # A handler that raised could do so amid the clean-up, and leave the browser behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: os.write(tell, b"."))
     folder = tempfile.mkdtemp(prefix="agent-gym-browser-", dir=_short_folder())
     variables = ("TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
     environment = {**os.environ, **dict.fromkeys(variables, folder)}
@@ -34,8 +36,8 @@ def main(command: list[str]) -> int:
             command, stdin=subprocess.DEVNULL, start_new_session=True, env=environment, cwd=folder
         )
         while process.poll() is None:
-            ready, _, _ = select.select([sys.stdin], [], [], _LOOK_SECONDS)
-            if ready and not os.read(sys.stdin.fileno(), 1024):
+            ready, _, _ = select.select([sys.stdin, told], [], [], _LOOK_SECONDS)
+            if told in ready or (sys.stdin in ready and not os.read(sys.stdin.fileno(), 1024)):
                 break
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
