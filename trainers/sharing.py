@@ -26,8 +26,8 @@ class Kinds:
     """Rows sorted into kinds: rows of one kind hold equal ids and equal masks.
 
     Attributes:
-        first: The first row of each kind.
-        kind: The kind of each row.
+        first: Index of the first row of each kind, K of them.
+        kind: The kind of each of the B rows, below K.
     """
 
     first: tuple[int, ...]
@@ -72,13 +72,13 @@ def shared_stats(
 
     Args:
         scorer: What scores them.
-        packed: All rows.
+        packed: All rows, [B, T].
         kinds: Their kinds.
         temperature: Sampling temperature.
-        entropy: Whether entropies are asked for.
+        entropy: Whether entropies (nats) are asked for.
 
     Returns:
-        The values of all rows, [B, T].
+        The values of all rows, [B, T]; where kinds repeat, gradients add up over their rows.
     """
     if len(kinds.first) == len(kinds.kind):
         return scorer.token_stats(packed, temperature, entropy=entropy)

@@ -7,7 +7,8 @@ in place of a number fails somewhere inside. What is no plain data (a task set, 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -15,6 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from agent_gym.core.errors import ConfigError
 
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
+_LISTS = (list, tuple, Sequence, Collection, Iterable)
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
 
 
@@ -67,7 +69,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if issubclass(kind, Mapping):
         return isinstance(value, Mapping)
-    if kind is tuple or (kind is not str and issubclass(list, kind)):  # Sequence, Collection, Iterable, list
+    if kind in _LISTS:
         return isinstance(value, list | tuple) and all(_fits(item, inner[0] if inner else Any) for item in value)
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -75,6 +77,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind is Path:
         return isinstance(value, str)
+    if kind is object or issubclass(kind, Enum) or getattr(kind, "_is_protocol", False):
+        return True  # the environment itself turns names into members
     return isinstance(value, kind)
 
 
@@ -87,9 +91,9 @@ def _described(hint: Any) -> str:
         return " or ".join([*texts, "none"] if type(None) in inner else texts)
     if origin is tuple and inner and inner[-1] is not Ellipsis:
         return f"a list of {len(inner)} ({', '.join(_described(item) for item in inner)})"
-    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return "a table of names and values"
-    if origin is not None and isinstance(origin, type) and issubclass(list, origin):
+    if origin in _LISTS:
         return f"a list of {_described(inner[0])}" if inner else "a list"
     return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
 
@@ -97,4 +101,4 @@ def _described(hint: Any) -> str:
 def _typed(hint: Any) -> bool:
     """Return whether a person can type a value of this kind."""
     origin = get_origin(hint) or hint
-    return hint in _NAMES or (isinstance(origin, type) and issubclass(origin, Sequence | Mapping | tuple | list))
+    return hint in _NAMES or origin in _LISTS or (isinstance(origin, type) and issubclass(origin, Mapping))

@@ -14,7 +14,6 @@ import jinja2
 from markupsafe import Markup
 
 from agent_gym._version import __version__
-from agent_gym.core.files import write_whole
 
 _FOLDER = Path(__file__).parent
 _ESCAPES = {ord("&"): "\\u0026", ord("<"): "\\u003c", ord(">"): "\\u003e", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -79,11 +78,6 @@ def _json(value: Any) -> str:
     except UnicodeEncodeError:  # half of a surrogate pair has no UTF-8 form, its escape has
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text
-
-
-def write_page(path: str | Path, text: str) -> Path:
-    """Write a page; a reader finds the old file or the new one, never half of one. Returns its path."""
-    return write_whole(path, text)
 
 
 def number(value: float | None, form: str = ".3g") -> str:

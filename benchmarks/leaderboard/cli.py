@@ -49,7 +49,7 @@ def leaderboard(
     """
     from rich.console import Console
 
-    from agent_gym.page import write_page
+    from agent_gym.core.files import write_whole
     from benchmarks.leaderboard import board as boards
     from benchmarks.leaderboard import show
     from benchmarks.leaderboard.compact import write_board_file
@@ -67,7 +67,7 @@ def leaderboard(
     if html is not None:
         from benchmarks.leaderboard.page import render_board
 
-        write_page(html, render_board(board, title))
+        write_whole(html, render_board(board, title))
     if markdown is not None:
         show.write_markdown(markdown, show.markdown(board, overview_only=overview))
     if as_json is not None:

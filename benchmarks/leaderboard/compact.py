@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import DataError
-from agent_gym.page import write_page
+from agent_gym.core.files import write_whole
 from benchmarks.leaderboard.board import Board
 from benchmarks.leaderboard.entries import DIGITS, KEY_BYTES, Contest, Entry, Figures, Outcome
 from benchmarks.statistics import Interval, IntervalMethod
@@ -40,7 +40,7 @@ def write_board_file(board: Board, path: str | Path) -> Path:
         rows = ",\n  ".join(_json(_entry_values(row.entry, keys)) for row in section.rows)
         comma = "," if number + 1 < len(board.sections) else ""
         lines.append(f' {_json(head)[:-1]},"entries":[\n  {rows}]}}{comma}')
-    return write_page(path, "\n".join([*lines, "]}"]) + "\n")
+    return write_whole(path, "\n".join([*lines, "]}"]) + "\n")
 
 
 def read_board_file(path: str | Path) -> list[Entry]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from agent_gym.core.errors import DataError
-from agent_gym.page import write_page
+from agent_gym.core.files import write_whole
 from agent_gym.page.building import number, share
 from benchmarks.leaderboard.board import Board, Row, Section
 from benchmarks.leaderboard.entries import Figures
@@ -166,7 +166,7 @@ def write_markdown(path: Path, text: str) -> None:
                 "add them or give another file"
             )
         text = f"{before}{START}\n\n{text}\n{END}{after}"
-    write_page(path, text)
+    write_whole(path, text)
 
 
 def _grid(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent_gym.page import packed, page_environment, page_file, write_page
+from agent_gym.core.files import write_whole
+from agent_gym.page import packed, page_environment, page_file
 from benchmarks.viewer.records import BLOCK, ViewData, ViewOptions, read_view
 
 _FOLDER = Path(__file__).parent
@@ -31,7 +32,7 @@ def write_view(
         ConfigError: There is no episode, or an option is out of range.
     """
     data = read_view(paths, options, on_episode)
-    write_page(output, render_view(data))
+    write_whole(output, render_view(data))
     return data
 
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from agent_gym.core.arguments import check_arguments
 from agent_gym.core.errors import ConfigError
 from agent_gym.registration import known_ids, make_env
+
+
+class Mode(StrEnum):
+    """A choice that the taker reads from its name."""
+
+    FAST = "fast"
+
+
+class Reader(Protocol):
+    """Something that no check at run time can tell."""
+
+    def read(self) -> str: ...
 
 
 def takes(
@@ -22,6 +35,9 @@ def takes(
     files: str | Path | Sequence[str | Path] | None = None,
     weights: Mapping[str, float] | None = None,
     anything: Any = None,
+    mode: Mode = Mode.FAST,
+    reader: Reader | None = None,
+    thing: object = None,
 ) -> None:
     """Take one argument of every kind."""
 
@@ -38,6 +54,9 @@ def takes(
         {"weights": {"nq": 1}},
         {"anything": object()},
         {"text": object()},
+        {"mode": "fast"},
+        {"reader": "anything"},
+        {"thing": "anything"},
         {"unknown": 3},
     ],
 )
@@ -65,7 +84,7 @@ def test_what_does_not_fit_is_refused_with_what_does(values, said):
 
 def test_a_number_where_only_text_fits_was_text_before_it_was_read():
     assert check_arguments("it", takes, {"text": 0.3}) == {"text": "0.3"}
-    assert make_env("ALFWorld-v0", {"text": 0.3}).unwrapped is not None
+    assert make_env("ALFWorld-v0", {"text": 0.3}).unwrapped.text_format == "0.3"
 
 
 @pytest.mark.parametrize("env_id", known_ids())

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError
-from agent_gym.page import embedded, page_environment, page_file, write_page
+from agent_gym.core.files import write_whole
+from agent_gym.page import embedded, page_environment, page_file
 from trainers.detector import COLLAPSES
 from trainers.metrics import METRICS, QUANTILES
 from trainers.report.charts import BUCKET_LABELS, PREFIXES, RATIO_SIGNS, SECTIONS, Chart, Line, Scale
@@ -43,7 +44,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None) -
     names = _names([Path(run) for run in runs])
     page = render([read_run(run, name) for run, name in zip(runs, names, strict=True)])
     target = Path(runs[0]) / REPORT_FILE if output is None else Path(output)
-    return write_page(target, page)
+    return write_whole(target, page)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

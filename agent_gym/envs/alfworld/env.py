@@ -126,7 +126,7 @@ class ALFWorldEnv(TextEnv):
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
-        self.text_format = TextFormat.parse(str(text))  # a command line reads 0.3 as a number
+        self.text_format = TextFormat.parse(text)
         self.backend = check_choice("backend", Backend, backend)
         self.goals = check_choice("goals", Goals, goals)
         self.feedback = check_choice("feedback", FeedbackStyle, feedback)

@@ -82,9 +82,6 @@ class TestSelection:
         env.reset(seed=0)
         assert (len(env.state.game.receptacles), env.max_turns) == (11, 7)
 
-    def test_a_text_format_may_be_given_as_the_number_that_a_command_line_reads(self) -> None:
-        assert ALFWorldEnv(text=0.3).text_format == "0.3"  # type: ignore[arg-type]
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
