@@ -158,7 +158,7 @@ def _estimate(config: Any) -> None:
 
 def _run(path: Path, config: Any) -> None:
     """Create or open the run folder, train, and print what came of it."""
-    from trainers.distributed import launched_size, open_world
+    from trainers.distributed import launched_size, leave, open_world
     from trainers.model_files import check_model
     from trainers.run_folder import RunFolder, open_run
 
@@ -182,6 +182,8 @@ def _run(path: Path, config: Any) -> None:
         summary = Trainer(folder, reporter, should_stop, world).run()
         if world.is_main:
             console.summary(summary, path)
+    if world.size > 1:
+        leave()
 
 
 def _stay_offline(config: Any) -> None:

@@ -15,14 +15,16 @@ Left out: pipeline, tensor and context parallelism, and restarts without a check
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from agent_gym.core.errors import AgentGymError, ConfigError
 
@@ -141,7 +143,8 @@ def launched_size() -> int:
 def open_world() -> Iterator[World]:
     """Join the processes that a launcher has started; without one, the world is this process.
 
-    Messages travel by gloo; tensors on CUDA devices by nccl.
+    Messages travel by gloo; tensors on CUDA devices by nccl. A program that has left the world and has no more to
+    do ends with `leave`.
 
     Raises:
         RankError: On leaving, when another process failed.
@@ -183,6 +186,19 @@ def open_world() -> Iterator[World]:
     done.set()
     watcher.join()
     dist.destroy_process_group()
+
+
+def leave() -> NoReturn:
+    """End this process, whose work has succeeded, without taking the interpreter apart; exit handlers run.
+
+    A sharded model keeps its process group, and with it gloo's threads, beyond `destroy_process_group`. Such a
+    thread that is late to drop the tensors of the last message asks for the interpreter when that is already ending,
+    and the whole process aborts (pytorch/pytorch#179291): a launcher would take a finished run for a failed one.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _tell(store: Any, rank: int, size: int, error: BaseException) -> None:

@@ -25,7 +25,7 @@ from trainers.algorithms import ALGORITHMS, Aggregation, AlgorithmConfig, GroupF
 from trainers.batch import Batch
 from trainers.collect import GroupCollector
 from trainers.config import EnvSettings, OptimSettings
-from trainers.distributed import World, open_world
+from trainers.distributed import World, leave, open_world
 from trainers.lanes import Lane, Lanes
 from trainers.lora import LoraSettings, Scorer, add_lora, reference_of
 from trainers.masking import PromptSources
@@ -306,6 +306,7 @@ def main(case: str, folder: str) -> None:
     torch.set_num_threads(1)
     with open_world() as world:
         CASES[case](world, Path(folder))
+    leave()
 
 
 if __name__ == "__main__":

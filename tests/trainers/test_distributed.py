@@ -78,6 +78,21 @@ def test_a_single_process_needs_no_launcher() -> None:
         assert done == [1]
 
 
+def test_a_process_leaves_with_its_words_said_its_exit_handlers_run_and_the_interpreter_whole() -> None:
+    lines = [
+        "import atexit, sys",
+        "from trainers.distributed import leave",
+        "class Late:",
+        "    def __del__(self): sys.stderr.write('taken apart')",
+        "late = Late()",
+        "atexit.register(print, 'handled')",
+        "print('said', end=' ')",
+        "leave()",
+    ]
+    ran = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "said handled\n", "")
+
+
 def test_failures_keep_the_numbers_of_their_requests_when_results_are_joined() -> None:
     results = [PlayResult([None, None], {1: "a"}), PlayResult([None], {}), PlayResult([None], {0: "b"})]
     assert joined(results) == PlayResult([None] * 4, {1: "a", 3: "b"})
