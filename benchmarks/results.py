@@ -19,9 +19,10 @@ from agent_gym.core.episode import Episode
 from agent_gym.core.errors import DataError
 from agent_gym.core.files import write_whole
 from agent_gym.core.info import StopReason
+from agent_gym.core.intervals import Interval, IntervalMethod, mean_interval, rate_interval
 from benchmarks.reading import field as field_of
 from benchmarks.reading import read_fields, read_rows
-from benchmarks.statistics import Interval, IntervalMethod, mean_interval, pass_at_k, pass_hat_k, rate_interval
+from benchmarks.statistics import pass_at_k, pass_hat_k
 
 SCHEMA_VERSION = 1
 KIND = "agent-gym evaluation"

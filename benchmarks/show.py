@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import RenderableType
 
+from agent_gym.core.intervals import Interval
 from benchmarks.results import EvaluationResult
-from benchmarks.statistics import Interval
 from benchmarks.tables import fitted
 
 

@@ -192,8 +192,8 @@ def leave() -> NoReturn:
     """End this process, whose work has succeeded, without taking the interpreter apart; exit handlers run.
 
     A sharded model keeps its process group, and with it gloo's threads, beyond `destroy_process_group`. Such a
-    thread that is late to drop the tensors of the last message asks for the interpreter when that is already ending,
-    and the whole process aborts (pytorch/pytorch#179291): a launcher would take a finished run for a failed one.
+    thread that is late to drop the tensors of the last message asks for the interpreter while that is ending, and
+    the whole process aborts (pytorch/pytorch#179291): a launcher would take a finished run for a failed one.
     """
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.core.intervals import Interval, paired_difference
 from benchmarks.leaderboard.entries import DIGITS, Contest, Entry, Outcome
-from benchmarks.statistics import Interval, paired_difference
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 
 from agent_gym.core.errors import DataError
 from agent_gym.core.files import write_whole
+from agent_gym.core.intervals import Interval, IntervalMethod
 from benchmarks.leaderboard.board import Board
 from benchmarks.leaderboard.entries import DIGITS, KEY_BYTES, Contest, Entry, Figures, Outcome
-from benchmarks.statistics import Interval, IntervalMethod
 
 BOARD_KIND = "agent-gym leaderboard"
 BOARD_SCHEMA = 1

@@ -15,9 +15,9 @@ from typing import Any
 
 from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import DataError
+from agent_gym.core.intervals import Interval
 from agent_gym.core.seeding import stable_hash
 from benchmarks.results import KIND, EvaluationResult, Summary
-from benchmarks.statistics import Interval
 
 KEY_BYTES = 5
 DIGITS = 6

@@ -9,10 +9,10 @@ from rich.console import RenderableType
 
 from agent_gym.core.errors import DataError
 from agent_gym.core.files import write_whole
+from agent_gym.core.intervals import Interval
 from agent_gym.page.building import number, share
 from benchmarks.leaderboard.board import Board, Row, Section
 from benchmarks.leaderboard.entries import Figures
-from benchmarks.statistics import Interval
 from benchmarks.tables import fitted
 
 START, END = "<!-- leaderboard -->", "<!-- /leaderboard -->"

@@ -89,7 +89,9 @@ def test_a_process_leaves_with_its_words_said_its_exit_handlers_run_and_the_inte
         "print('said', end=' ')",
         "leave()",
     ]
-    ran = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "said handled\n", "")
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from agent_gym.core.episode import Episode, read_episodes
 from agent_gym.core.errors import DataError
+from agent_gym.core.intervals import Interval, IntervalMethod
 from trainers.detector import WarningName
 from trainers.report.charts import PREFIXES, drawn_metrics
-from trainers.report.intervals import Interval, by_task, difference, rate
+from trainers.report.intervals import by_task, difference, rate
 from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run, read_values
 from trainers.tracking import read_metrics
 from trainers.watch import read_warnings
@@ -224,7 +225,7 @@ def _key(episode: Episode) -> str:
 
 def _bare(found: Mapping[str, Any]) -> Interval:
     """Return a success rate whose episodes are gone, without an interval."""
-    return Interval(float(found["success"]), float("nan"), float("nan"), int(found["n_ok"]))
+    return Interval(float(found["success"]), float("nan"), float("nan"), int(found["n_ok"]), IntervalMethod.NONE)
 
 
 def _of_type(episodes: Sequence[Episode], kind: str) -> Interval | None:
