@@ -9,18 +9,19 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import torch
 
 from agent_gym.core.errors import DataError
+from trainers.checkpoint import Checkpoint, CheckpointStore
 from trainers.cloning_settings import CloningSettings
 from trainers.packing import TokenRow, pack, plan_microbatches
 from trainers.policy import Policy
 
-__all__ = ["CloningResult", "CloningSettings", "CloningStep", "clone", "reply_weights", "weigh"]
+__all__ = ["Cloning", "CloningResult", "CloningSettings", "CloningStep", "clone", "reply_weights", "weigh"]
 
 _TAGGED = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
 
@@ -124,6 +125,75 @@ def weigh(policy: Policy, rows: Iterable[TokenRow], format_weight: float) -> lis
     return weighed
 
 
+class Cloning:
+    """Training of `policy`, in place, to give the replies of `rows`, a step at a time.
+
+    The same policy, rows, settings and seed give the same weights (on CPU, bit for bit at one thread count),
+    interrupted or not.
+
+    Args:
+        policy: Whose trainable weights change.
+        rows: Prompts with an expert's replies; rows without weights get those of `reply_weights`.
+        settings: How to train.
+        seed: Order of the rows.
+
+    Raises:
+        DataError: No row has a reply token.
+    """
+
+    def __init__(
+        self, policy: Policy, rows: Sequence[TokenRow], settings: CloningSettings, *, seed: int = 0
+    ) -> None:
+        self._rows = weigh(policy, (row for row in rows if row.reply_tokens), settings.format_weight)
+        if not self._rows:
+            raise DataError(f"cloning needs rows with reply tokens, got {len(rows)} rows without any")
+        self._policy = policy
+        self._settings = settings
+        self._seed = seed
+        self._optimizer = torch.optim.AdamW(
+            policy.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self._per_epoch = math.ceil(len(self._rows) / settings.batch_size)
+        self.total = settings.epochs * self._per_epoch
+        self.done = 0
+
+    @property
+    def tokens(self) -> int:
+        """Reply tokens of all steps, each pass counted."""
+        return self._settings.epochs * sum(row.reply_tokens for row in self._rows)
+
+    def steps(self) -> Iterator[CloningStep]:
+        """Take the steps that are left, and yield each when it is done."""
+        size = self._settings.batch_size
+        generator = torch.Generator().manual_seed(self._seed)
+        for epoch in range(self._settings.epochs):
+            order = torch.randperm(len(self._rows), generator=generator).tolist()
+            for place in range(max(0, self.done - epoch * self._per_epoch), self._per_epoch):
+                batch = [self._rows[index] for index in order[place * size : (place + 1) * size]]
+                rate = self._settings.rate(self.done, self.total)
+                for group in self._optimizer.param_groups:
+                    group["lr"] = rate
+                loss, accuracy, content = _step(self._policy, batch, self._settings, self._optimizer)
+                self.done += 1
+                yield CloningStep(self.done, self.total, loss, accuracy, content, rate)
+
+    def save(self, store: CheckpointStore) -> None:
+        """Write what is needed to go on."""
+        store.save(self.done, model=self._policy, optimizer=self._optimizer, extra={"total": self.total})
+
+    def resume(self, checkpoint: Checkpoint) -> bool:
+        """Go on where the steps were that wrote a checkpoint.
+
+        Returns:
+            False, with nothing changed, when it is of a cloning of other length, on other rows.
+        """
+        if checkpoint.extra.get("total") != self.total:
+            return False
+        checkpoint.restore(model=self._policy, optimizer=self._optimizer)
+        self.done = checkpoint.step
+        return True
+
+
 def clone(
     policy: Policy,
     rows: Sequence[TokenRow],
@@ -132,13 +202,11 @@ def clone(
     seed: int = 0,
     progress: Callable[[CloningStep], None] | None = None,
 ) -> CloningResult:
-    """Train `policy`, in place, to give the replies of `rows`.
-
-    The same policy, rows, settings and seed give the same weights (on CPU, bit for bit at one thread count).
+    """Take all steps of a `Cloning`, whose arguments these are.
 
     Args:
         policy: Whose trainable weights change.
-        rows: Prompts with an expert's replies; rows without weights get those of `reply_weights`.
+        rows: Prompts with an expert's replies.
         settings: How to train.
         seed: Order of the rows.
         progress: Called after every step.
@@ -146,30 +214,14 @@ def clone(
     Raises:
         DataError: No row has a reply token.
     """
-    weighed = weigh(policy, (row for row in rows if row.reply_tokens), settings.format_weight)
-    if not weighed:
-        raise DataError(f"cloning needs rows with reply tokens, got {len(rows)} rows without any")
     started = time.perf_counter()
-    generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(
-        policy.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-    )
-    per_epoch = math.ceil(len(weighed) / settings.batch_size)
-    total = settings.epochs * per_epoch
-    history: list[CloningStep] = []
-    for _ in range(settings.epochs):
-        order = torch.randperm(len(weighed), generator=generator).tolist()
-        for start in range(0, len(order), settings.batch_size):
-            batch = [weighed[index] for index in order[start : start + settings.batch_size]]
-            rate = settings.rate(len(history), total)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss, accuracy, content = _step(policy, batch, settings, optimizer)
-            history.append(CloningStep(len(history) + 1, total, loss, accuracy, content, rate))
-            if progress is not None:
-                progress(history[-1])
-    tokens = settings.epochs * sum(row.reply_tokens for row in weighed)
-    return CloningResult(tuple(history), tokens, time.perf_counter() - started)
+    cloning = Cloning(policy, rows, settings, seed=seed)
+    history = []
+    for step in cloning.steps():
+        history.append(step)
+        if progress is not None:
+            progress(step)
+    return CloningResult(tuple(history), cloning.tokens, time.perf_counter() - started)
 
 
 def _step(

@@ -19,6 +19,7 @@ CONFIG = "config.json"
 SUMMARY = "summary.json"
 REFERENCE = "reference"
 CHECKPOINTS = "checkpoints"
+COLD_START = "cold-start"
 EPISODES = "episodes"
 OUTLIERS = "stapo_outliers.jsonl"
 LOCK = ".lock"
@@ -59,6 +60,7 @@ class RunFolder:
     | `stapo_outliers.jsonl` | outlier turns with their text, see `trainers.outlier_log` |
     | `episodes/` | samples of training episodes, and the evaluations' episodes |
     | `reference/` | the policy after the cold start: start of training, reference of the KL term |
+    | `cold-start/` | the policy amid its cloning, while that is unfinished |
     | `checkpoints/` | whole checkpoints only |
     | `.lock` | number of the process that trains here, see `open_run` |
 
@@ -128,6 +130,11 @@ class RunFolder:
         return self.path / REFERENCE
 
     @property
+    def cold_start(self) -> Path:
+        """Folder of the unfinished cold start."""
+        return self.path / COLD_START
+
+    @property
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / CHECKPOINTS
@@ -144,6 +151,7 @@ class RunFolder:
         shutil.rmtree(self.reference, ignore_errors=True)
         policy.save(partial)
         os.replace(partial, self.reference)
+        shutil.rmtree(self.cold_start, ignore_errors=True)
 
     def summary(self) -> dict[str, Any]:
         """Return what is known of the run's results so far."""

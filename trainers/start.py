@@ -11,7 +11,8 @@ from agent_gym.core.errors import ConfigError
 from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import TaskSet
-from trainers.cloning import CloningStep, clone
+from trainers.checkpoint import CheckpointStore
+from trainers.cloning import Cloning, CloningStep
 from trainers.coldstart import ExpertEpisode, corpus, expert_rows, play_expert
 from trainers.config import TINY, TrainConfig
 from trainers.distributed import World
@@ -30,11 +31,13 @@ from trainers.setup import (
 )
 from trainers.tasks import TaskSampler
 
+_SAVE_SECONDS = 60.0
+"""Time between checkpoints of cloning: what a kill costs at most."""
 _TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
 
 class ColdStartStoppedError(Exception):
-    """The run was asked to stop during its cold start, of which nothing is kept."""
+    """The run was asked to stop during its cold start; the steps of cloning that were taken are kept."""
 
 
 class Start:
@@ -98,24 +101,37 @@ class Start:
                 for builder, played in experts
                 for row in expert_rows(played, prompt_encoder(policy, builder, config), policy)
             ]
-            steps = config.cloning.epochs * -(-len(rows) // config.cloning.batch_size)
-            with self.reporter.phase("Cloning", steps) as advance:
-
-                def progress(step: CloningStep) -> None:
-                    advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
-                    self._check()
-
-                result = clone(
-                    policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning"), progress=progress
-                )
-            report |= {"rows": len(rows), "steps": result.steps, "loss": result.losses[-1]}
+            last = self._clone(Cloning(policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning")))
+            report |= {"rows": len(rows), "steps": last.total, "loss": last.loss}
         report["seconds"] = round(time.perf_counter() - started, 2)
         self.folder.save_reference(policy)
         self.folder.update_summary({"cold_start": report})
         return policy
 
+    def _clone(self, cloning: Cloning) -> CloningStep:
+        """Take the steps that are left, saving them now and then, and return the last one."""
+        store = CheckpointStore(self.folder.cold_start, keep_last=1)
+        found = store.latest()
+        if found is not None and cloning.resume(found):
+            self.reporter.say(f"Resuming the cold start after step {cloning.done} of {cloning.total}.")
+        saved = time.monotonic()
+        with self.reporter.phase("Cloning", cloning.total - cloning.done) as advance:
+            for step in cloning.steps():
+                advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
+                left = cloning.total - cloning.done
+                stop = left > 0 and self._stopping()
+                if stop or (left > 0 and time.monotonic() - saved > _SAVE_SECONDS):
+                    cloning.save(store)
+                    saved = time.monotonic()
+                if stop:
+                    raise ColdStartStoppedError
+        return step
+
+    def _stopping(self) -> bool:
+        return self.world.size == 1 and self.should_stop()
+
     def _check(self) -> None:
-        if self.world.size == 1 and self.should_stop():
+        if self._stopping():
             raise ColdStartStoppedError
 
     def _prepared(self, policy: Policy) -> Policy:

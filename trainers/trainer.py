@@ -100,8 +100,7 @@ class Trainer:
             policy = Start(self.folder, config, self.reporter, self.should_stop, world).policy(lanes)
         except ColdStartStoppedError:
             self.reporter.say(
-                "Stopped during the cold start, which begins anew with: agent-gym train --resume "
-                f"{self.folder.path}"
+                f"Stopped during the cold start. Continue with: agent-gym train --resume {self.folder.path}"
             )
             return self.folder.summary()
         reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 
 import pytest
@@ -8,7 +9,8 @@ import torch
 
 from agent_gym.core.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.cloning import CloningSettings, clone, reply_weights, weigh
+from trainers.checkpoint import CheckpointStore
+from trainers.cloning import Cloning, CloningSettings, clone, reply_weights, weigh
 from trainers.packing import TokenRow
 from trainers.samplers.base import SamplingSettings
 from trainers.samplers.hf import HFSampler
@@ -90,6 +92,25 @@ def test_one_seed_gives_the_same_weights_and_leaves_the_global_generator_alone()
     state = torch.get_rng_state()
     assert run(3) == run(3) != run(4)
     assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("stop", [1, 3, 4])
+def test_a_broken_cloning_goes_on_to_the_weights_of_an_unbroken_one(stop, tmp_path):
+    whole = tiny_policy()
+    rows = lesson(whole, 11)
+    steps = clone(whole, rows, FAST, seed=3).history
+    store = CheckpointStore(tmp_path)
+    broken = Cloning(tiny_policy(), rows, FAST, seed=3)
+    begun = list(itertools.islice(broken.steps(), stop))
+    broken.save(store)
+    policy = tiny_policy()
+    again = Cloning(policy, rows, FAST, seed=3)
+    assert again.resume(store.latest())
+    assert (*begun, *again.steps()) == steps
+    assert policy.checksum() == whole.checksum()
+    other = Cloning(tiny_policy(), rows[:4], FAST, seed=3)
+    assert not other.resume(store.latest())
+    assert other.done == 0
 
 
 def test_the_schedule_reaches_the_optimiser():

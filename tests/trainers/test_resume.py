@@ -135,16 +135,20 @@ def test_the_best_checkpoint_keeps_its_score_when_the_run_is_stopped_there(tmp_p
     assert best.score == metrics(folder.path)[1]["test/success"]
 
 
-@pytest.mark.parametrize("asked", [1, 30, 60])
-def test_a_run_stopped_in_its_cold_start_keeps_nothing_and_begins_it_again(
-    asked: int, unbroken: RunFolder, tmp_path: Path
+@pytest.mark.parametrize(("asked", "steps"), [(1, 0), (30, 0), (49, 1), (60, 12)])
+def test_a_run_stopped_in_its_cold_start_goes_on_with_its_cloning(
+    asked: int, steps: int, unbroken: RunFolder, tmp_path: Path
 ) -> None:
     folder = new_run(tmp_path / "run", "iterations=1", cold=False)
     questions = itertools.count(1)
     assert train(folder, lambda: next(questions) >= asked) == {}  # of 48 oracle episodes and the steps after them
     assert not folder.reference.exists()
+    assert CheckpointStore(folder.cold_start).steps() == ([steps] if steps else [])
     summary = train(RunFolder.open(folder.path))
+    assert not folder.cold_start.exists()
     assert summary["cold_start"]["loss"] == unbroken.summary()["cold_start"]["loss"]
+    weights = [(run.reference / "model.safetensors").read_bytes() for run in (folder, unbroken)]
+    assert weights[0] == weights[1]
 
 
 def test_a_run_that_is_stopped_before_it_begins_can_be_resumed(tmp_path: Path) -> None:
