@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from agent_gym.cli.progress import bar_columns
 from trainers.evaluation import Evaluation
+from trainers.report import REPORT_FILE
 
 _SHOWN = (
     ("success", "rollout/success", ".2f"),
@@ -90,7 +92,7 @@ class ConsoleReporter:
             f"{evaluation.valid_format:.2f}{failed}"
         )
 
-    def summary(self, summary: dict[str, Any], folder: Any) -> None:
+    def summary(self, summary: dict[str, Any], folder: Path) -> None:
         """Show success before and after training, and where everything is."""
         before, after = summary.get("before"), summary.get("after")
         if before and after:
@@ -106,4 +108,6 @@ class ConsoleReporter:
                     f"{gain:+.3f}",
                 )
             self.console.print(table)
-        self.say(f"Run folder: {folder} (page: {folder}/report.html; curves: tensorboard --logdir {folder})")
+        page = folder / REPORT_FILE
+        shown = f"page: {page}" if page.is_file() else f"page: agent-gym report {folder}"
+        self.say(f"Run folder: {folder} ({shown}; curves: tensorboard --logdir {folder})")
