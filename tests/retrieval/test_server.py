@@ -225,7 +225,7 @@ GOOD = (200, {}, b'{"result": [[{"document": {"id": "1", "contents": "\\"T\\"\\n
 )
 def test_passing_faults_are_retried(fault: tuple[int, dict[str, str], bytes]) -> None:
     with scripted(fault, fault, GOOD) as (url, log):
-        remote = RemoteRetriever(url, RemoteConfig(timeout=0.3, retries=2, backoff=0.01))
+        remote = RemoteRetriever(url, RemoteConfig(timeout=1.0, retries=2, backoff=0.01))
         hits = remote.search("a", 1)
         assert hits == [Hit(-1, "1", 2.0)] and remote.passages(hits) == [Passage("1", "T", "x")]
         assert len(log) == 3 and len(set(log)) == 1

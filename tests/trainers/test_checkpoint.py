@@ -349,7 +349,10 @@ def test_a_run_killed_at_any_moment_leaves_only_whole_checkpoints(tmp_path):
         root = Path(tmp_path / str(trial))
         process, said = start_writer(root, "loop")
         assert said == "go"
-        time.sleep(0.3 + generator.random() * 0.2)
+        while not list(root.glob("step-*")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        time.sleep(generator.random() * 0.2)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         store = CheckpointStore(root)
