@@ -110,7 +110,7 @@ class _Writer:
         self._human: tuple[list[int], list[int]] = ([], [])
         self._synthetic: tuple[list[int], list[int]] = ([], [])
         self._asked: list[tuple[str, ...]] = []
-        self._fingerprint = ""
+        self._contents: tuple[str, ...] = ()
 
     def write(self, products: Iterable[Product]) -> None:
         """Write everything but the manifest."""
@@ -123,7 +123,7 @@ class _Writer:
         try:
             # The index builder draws the documents, so that one pass over the source is enough.
             index = LuceneIndex.build(self._documents(products, writers), self._folder / INDEX)
-            self._fingerprint = index.fingerprint
+            self._contents = (index.fingerprint, *[writer.digest for writer in writers])
             complete = True
         finally:
             for writer in writers:
@@ -182,5 +182,5 @@ class _Writer:
             "synthetic_goals": sum(self._synthetic[1]),
             "synthetic_products": len(self._synthetic[0]),
         }
-        digest = stable_hash(self._fingerprint, prices, tuple(counts.values()), self._price_seed, size=16)
+        digest = stable_hash(self._contents, prices, tuple(counts.values()), self._price_seed, size=16)
         return {**counts, "digest": digest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import zlib
@@ -40,11 +41,18 @@ class RowWriter:
         self._offsets_path = folder / f"{name}.offsets.npy"
         self._stream = (folder / f"{name}.rows").open("wb")
         self._offsets = array("Q", [0])
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    @property
+    def digest(self) -> str:
+        """Hash of the rows so far, before compression, which may differ between versions of zlib."""
+        return self._hash.hexdigest()
 
     def add(self, row: Any) -> None:
         """Append a row."""
-        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
-        packed = zlib.compress(text.encode("utf-8", "surrogatepass"), _LEVEL)
+        text = json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        self._hash.update(text + b"\n")
+        packed = zlib.compress(text, _LEVEL)
         self._stream.write(packed)
         self._offsets.append(self._offsets[-1] + len(packed))
 

@@ -31,7 +31,7 @@ from agent_gym.envs.webshop.rows import RowFile, mapped
 
 MANIFEST: Final = "store.json"
 KIND: Final = "agent-gym webshop catalogue"
-FORMAT: Final = 1
+FORMAT: Final = 2
 INDEX: Final = "index"
 _CACHED_PRODUCTS: Final = 4096
 _CACHED_ROWS: Final = 16_384
@@ -70,7 +70,7 @@ class Store:
 
     @property
     def digest(self) -> str:
-        """Text that is equal for equal catalogues, price tables and goals."""
+        """Hash of products, price table, goals and nouns: of all that decides pages and rewards."""
         return str(self.manifest["digest"])
 
     @property

@@ -4,7 +4,7 @@ import gzip
 import json
 import lzma
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,18 @@ HUMAN = {
 
 
 def write(
-    folder: Path, end: str = "", records: Any = None, pack: Callable[[bytes], bytes] = bytes
+    folder: Path,
+    end: str = "",
+    records: Any = None,
+    pack: Callable[[bytes], bytes] = bytes,
+    attributes: Any = ATTRIBUTES,
+    human: Any = HUMAN,
 ) -> OfficialFiles:
     folder.mkdir(exist_ok=True)
     contents = {
         "items_shuffle.json": RECORDS if records is None else records,
-        "items_ins_v2.json": ATTRIBUTES,
-        "items_human_ins.json": HUMAN,
+        "items_ins_v2.json": attributes,
+        "items_human_ins.json": human,
     }
     for name, content in contents.items():
         raw = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -90,6 +95,40 @@ def test_another_seed_gives_other_prices_and_another_digest(store: Store, tmp_pa
     other = import_catalog(OfficialFiles.find(tmp_path / "files"), tmp_path / "store2", price_seed=1)
     assert other.digest != store.digest
     assert [other.price(row) for row in range(12)] != [store.price(row) for row in range(12)]
+
+
+def _changed(source: Mapping[str, Any], key: str, **values: Any) -> dict[str, Any]:
+    return {**source, key: {**source[key], **values}}
+
+
+FIRST = RECORDS[0]
+OTHER_RECORD = {"category": "beauty", "query": "desk lamps", "small_description": ["Bright ", "Tall", "", "Warm"]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"records": [{**FIRST, key: value}, *RECORDS[1:]]} for key, value in OTHER_RECORD.items()),
+        {"attributes": _changed(ATTRIBUTES, "B000000000", attributes=["easy cleaning"])},
+        {"attributes": _changed(ATTRIBUTES, "B000000000", instruction="Get me easy assembly floor lamps")},
+        {"human": {**HUMAN, "B000000005": [{**HUMAN["B000000005"][0], "instruction": "fourth"}]}},
+        {"human": {**HUMAN, "B000000005": [{**HUMAN["B000000005"][0], "instruction_options": ["red"]}]}},
+    ],
+    ids=[*OTHER_RECORD, "attributes", "base instruction", "human instruction", "human options"],
+)
+def test_stores_that_differ_in_pages_goals_or_reward_have_another_digest(
+    changes: dict[str, Any], store: Store, tmp_path: Path
+) -> None:
+    other = import_catalog(write(tmp_path / "others", **changes), tmp_path / "store2")
+    assert other.digest != store.digest
+
+
+def test_nouns_are_part_of_the_digest(store: Store, tmp_path: Path) -> None:
+    files = OfficialFiles.find(tmp_path / "files")
+    digests = {store.digest}
+    for noun in ("lamp", "lamps"):
+        digests.add(import_catalog(files, tmp_path / noun, nouns={"B000000003": [noun]}).digest)
+    assert len(digests) == 3
 
 
 def test_a_part_of_the_catalogue_has_the_prices_and_limits_of_the_whole(store: Store, tmp_path: Path) -> None:
