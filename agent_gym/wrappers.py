@@ -16,14 +16,11 @@ from gymnasium.utils import RecordConstructorArgs
 
 from agent_gym.core.env import TextEnv
 from agent_gym.core.errors import ConfigError
-from agent_gym.core.prompts import ContextMode, Exchange, Message, PromptBuilder, template_for
+from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, Message, PromptBuilder, template_for
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.core.spaces import UnicodeText
 
 __all__ = ["MessagesWrapper", "PromptWrapper", "ReplyWrapper"]
-
-NO_ACTION = "(none)"
-"""What the history shows as the action of a turn whose reply held none."""
 
 Result: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 Messages: TypeAlias = tuple[Message, ...]

@@ -13,7 +13,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from agent_gym.core import ConfigError, RejectedReply
-from agent_gym.wrappers import NO_ACTION, MessagesWrapper, PromptWrapper, ReplyWrapper
+from agent_gym.wrappers import MessagesWrapper, PromptWrapper, ReplyWrapper
 from tests.toy import DoorEnv, write_prompts
 
 START: dict[str, Any] = {"seed": 0, "options": {"task_id": "door/3"}}
@@ -72,7 +72,7 @@ class TestPrompts:
         first = info["prompt_observation"]
         for reply in ("<action>say a</action>", "hello", "<action>say b</action>"):
             text, *_, info = env.step(reply)
-        assert f"2. saw {first[:-1]}. You said a. did {NO_ACTION}" in text
+        assert f"2. saw {first[:-1]}. You said a. did (no valid action)" in text
         assert "3. saw" in text
         assert "1. saw" not in text
         assert info["prompt_observation"] in text

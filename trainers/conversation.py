@@ -12,13 +12,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from agent_gym.core.errors import ConfigError
-from agent_gym.core.prompts import ContextMode, Exchange, Message, PromptBuilder
+from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, Message, PromptBuilder
 from trainers.masking import PromptSources
 from trainers.policy import Policy
 
 _STUB = "\N{SNOWMAN}reply\N{SNOWMAN}"
 _CACHED_TOKENS = 2_000_000  # about 100 MB of Python integers
-_NO_ACTION = "(no valid action)"
 
 
 class PromptEncoder:
@@ -145,7 +144,7 @@ class Conversation:
             reply: Sampled ids of the reply.
             after: Info that the environment returned.
         """
-        self._history.append(Exchange(before["prompt_observation"], _NO_ACTION if action is None else action))
+        self._history.append(Exchange(before["prompt_observation"], NO_ACTION if action is None else action))
         encoder = self._encoder
         if encoder.context is ContextMode.FULL:
             extended = (*self._ids, *reply)

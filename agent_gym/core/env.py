@@ -223,34 +223,44 @@ class TextEnv(gym.Env[str, str]):
 
         Raises:
             UnknownTaskError: The task id is not in the set.
-            ConfigError: An option is unknown.
+            ConfigError: An option is unknown or of the wrong type.
         """
         super().reset(seed=seed)
+        self._task = None  # a failed start leaves no episode, least of all the one before
+        task = self._chosen(options)
+        self._turn = 0
+        self._stop_reason = StopReason.RUNNING
+        self._score = 0.0
+        self._task = task
+        try:
+            self._observation = self._begin(task)
+        except Exception:
+            self._task = None
+            raise
+        return self._observation, self._info(valid=True)
+
+    def _chosen(self, options: Any) -> Task:
+        """Return the task that the options of a reset name, or one drawn."""
+        if options is not None and not isinstance(options, Mapping):
+            raise ConfigError(f"reset options must be a dict, got {options!r}")
         options = dict(options or {})
         for key in options:
             if key not in _RESET_OPTIONS:
-                raise ConfigError(
-                    f"unknown reset option {key!r}; known: {list(_RESET_OPTIONS)}.{suggest(key, _RESET_OPTIONS)}"
-                )
+                hint = suggest(str(key), _RESET_OPTIONS)
+                raise ConfigError(f"unknown reset option {key!r}; known: {list(_RESET_OPTIONS)}.{hint}")
         if len(options) > 1:
             raise ConfigError("give either options['task_id'] or options['task'], not both")
         if "task" in options:
             found = self.task_from_record(options["task"])
-            task = Task(f"custom/{stable_hash(repr(found.record))}", found.type, "custom", found.record)
-        elif "task_id" in options:
-            task = self.tasks.get(options["task_id"])
-        else:
-            task = self.tasks.sample(self.np_random)
-        self._task = task
-        self._turn = 0
-        self._stop_reason = StopReason.RUNNING
-        self._score = 0.0
-        try:
-            self._observation = self._begin(task)
-        except Exception:
-            self._task = None  # a failed start leaves no episode, least of all the one before
-            raise
-        return self._observation, self._info(valid=True)
+            return Task(f"custom/{stable_hash(repr(found.record))}", found.type, "custom", found.record)
+        if "task_id" in options:
+            task_id = options["task_id"]
+            if not isinstance(task_id, str):
+                raise ConfigError(
+                    f"options['task_id'] must be the id of a task, a str, got {task_id!r}; leave it out to draw one"
+                )
+            return self.tasks.get(task_id)
+        return self.tasks.sample(self.np_random)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn.

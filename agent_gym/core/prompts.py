@@ -25,6 +25,9 @@ from jinja2 import nodes
 
 from agent_gym.core.errors import ConfigError
 
+NO_ACTION = "(no valid action)"
+"""What the history shows as the action of a turn whose reply held none."""
+
 
 class Segment(StrEnum):
     """Named parts of a prompt, in the order in which they are shown."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_gym.core.driver import LiveEpisode
-from agent_gym.core.prompts import ContextMode, Exchange, PromptBuilder
+from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, PromptBuilder
 from agent_gym.core.replies import ParsedReply
 from benchmarks.agents.formats import ChatFormat, ChatMessage
 
 _MEMORY = "chat"
-_NO_ACTION = "(no valid action)"
 
 
 @dataclass(slots=True)
@@ -59,7 +58,7 @@ class Conversation:
             message: The reply.
         """
         chat: _Chat = episode.memory[_MEMORY]
-        action = _NO_ACTION if parsed.action is None else parsed.action
+        action = NO_ACTION if parsed.action is None else parsed.action
         chat.history.append(Exchange(before["prompt_observation"], action))
         if self.context is ContextMode.FULL:
             then = self.builder.follow_up(episode.info)["content"]

@@ -14,13 +14,12 @@ import gymnasium as gym
 
 from agent_gym.core.episode import Episode
 from agent_gym.core.errors import AgentGymError
-from agent_gym.core.prompts import ContextMode, Exchange, PromptBuilder, Segment, template_for
+from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, PromptBuilder, Segment, template_for
 from agent_gym.core.replay import replayed_states
 from agent_gym.core.slots import IdMaker
 from benchmarks.viewer.recipes import Recipe
 
 Segments = list[tuple[str, str]]
-_NO_ACTION = "(no valid action)"
 
 
 class PromptRebuilder:
@@ -58,7 +57,7 @@ class PromptRebuilder:
             if recipe.context is ContextMode.FULL and found:
                 names = tuple(name for name in names if name in (Segment.OBSERVATION, Segment.ACTIONS))
             found.append([(name.value, prompt.segments[name]) for name in names if prompt.segments.get(name)])
-            history.append(Exchange(info["prompt_observation"], turn.action or _NO_ACTION))
+            history.append(Exchange(info["prompt_observation"], turn.action or NO_ACTION))
         return found
 
     def _env(self, episode: Episode) -> gym.Env[Any, Any]:

@@ -185,11 +185,20 @@ class TestOptions:
             env.reset(options={"task_id": known + "x"})
         with pytest.raises(ConfigError, match=r"unknown reset option 'taks_id'.*'task_id'"):
             env.reset(options={"taks_id": known})
+        for odd in (None, 3, ["x"]):
+            with pytest.raises(ConfigError, match="must be the id of a task"):
+                env.reset(options={"task_id": odd})
+        with pytest.raises(ConfigError, match="must be a dict, got 'x'"):
+            env.reset(options="x")
 
-    def test_a_reset_that_failed_can_be_made_again(self, env_id: str) -> None:
+    def test_a_reset_that_failed_leaves_no_episode_and_can_be_made_again(self, env_id: str) -> None:
         env = make(env_id)
+        env.reset(seed=0)
+        action = inner(env).oracle_action()
         with pytest.raises(UnknownTaskError):
             env.reset(options={"task_id": "no such task"})
+        with pytest.raises(ResetNeeded):
+            env.step(action)
         env.reset(seed=0)
         assert env.step(inner(env).oracle_action())[4]["turn"] == 1
 
