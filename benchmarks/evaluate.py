@@ -126,14 +126,17 @@ class _Evaluation:
         self._spent_before: Mapping[str, Any] | None = None
         self._written = 0.0
         self.short = short_list(config, face)
-        tasks = face.env.tasks.subset(ids)
         self.header: dict[str, Any] = {
             "env_id": face.env_id,
             "env_kwargs": _plain(face.options),
-            "split": tasks.split,
-            "tasks": {"count": len(ids), "digest": tasks.digest()},
+            "split": face.env.tasks.split,
+            "tasks": {
+                "count": len(ids),
+                "digest": face.env.tasks_digest(ids),
+                "world": face.env.world_digest(),
+            },
             "seeds": list(config.seeds),
-            "max_turns": face.env.max_turns,
+            "max_turns": face.env.turn_limit,
             "agent": {"spec": contestant.spec, "reply_mode": contestant.reply_mode.value, **contestant.identity},
         }
 

@@ -117,12 +117,11 @@ class Lanes:
 
     def _enter(self, lane: Lane) -> None:
         """Make the environment of the lane's stage; tasks go on where they are if the stage has the same ones."""
-        before = lane.train.face.env.tasks.digest()
+        before = _list_of(lane.train)
         lane.train.close()
         lane.train = Stage.make(lane.current, lane.settings.train_split, self._slots)
-        tasks = lane.train.face.env.tasks
-        position = lane.tasks.position if tasks.digest() == before else 0
-        lane.tasks = _sampler(tasks, lane.settings, self._seed, position)
+        position = lane.tasks.position if _list_of(lane.train) == before else 0
+        lane.tasks = _sampler(lane.train.face.env.tasks, lane.settings, self._seed, position)
 
     def env_seconds(self) -> float:
         """Return the seconds that this process has spent in the training environments as they are now."""
@@ -156,6 +155,12 @@ class Lanes:
         """Close every environment."""
         for lane in self.lanes:
             lane.close()
+
+
+def _list_of(stage: Stage) -> tuple[str, str]:
+    """Return what is equal for stages of the same tasks; records are not read, as there may be a million."""
+    env = stage.face.env
+    return env.tasks.digest(), env.world_digest()
 
 
 def _sampler(tasks: TaskSet, settings: EnvSettings, seed: int, position: int) -> TaskSampler:

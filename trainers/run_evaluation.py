@@ -133,7 +133,7 @@ class RunEvaluator:
                 results[plan.name] = result
                 single[plan.name] = {
                     **asdict(found),
-                    "tasks_digest": plan.stage.face.env.tasks.subset(ids).digest(),
+                    "tasks_digest": plan.stage.face.env.tasks_digest(ids),
                 }
             if len(plans) > 1:
                 digest = stable_hash(*(found["tasks_digest"] for found in single.values()), size=16)

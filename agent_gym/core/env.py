@@ -8,8 +8,9 @@ that wrapper turns a win on the last turn into a truncation.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -180,9 +181,43 @@ class TextEnv(gym.Env[str, str]):
         """Return environment-specific `info` entries that describe the current state."""
         return {}
 
+    def world_digest(self) -> str:
+        """Return a hash of the data that tasks are played in beside their own records: a catalogue, a corpus.
+
+        "" where there are none, and where they are generated with the task.
+        """
+        return ""
+
+    def _content(self, task: Task) -> Any:
+        """Return what a task plays, as JSON data without places of this machine."""
+        return task.record
+
     def canonical_action(self, text: str) -> str:
         """Map a lenient spelling of an action to the exact grammar; used by lenient reply parsing only."""
         return text
+
+    # What an evaluation says of the tasks -----------------------------------------------------------------
+
+    def tasks_digest(self, ids: Iterable[str]) -> str:
+        """Return a hash of tasks: ids in order, what stands behind them, and the data they are played in.
+
+        Equal digests mean that two agents met the same tasks. Records are read, except of generated tasks, whose
+        ids say it all; a record that is no JSON data is not looked into.
+
+        Raises:
+            DataError: The record of a task cannot be read.
+        """
+        tasks = self.tasks.subset(ids)
+        parts = [tasks.digest()]
+        if not tasks.generated:
+            parts += [_json_hash(self._content(task)) for task in tasks]
+        parts += filter(None, [self.world_digest()])
+        return parts[0] if len(parts) == 1 else stable_hash(*parts, size=16)
+
+    @property
+    def turn_limit(self) -> int | None:
+        """Turn limit of every task, None where tasks have limits of their own."""
+        return self.max_turns
 
     # Gymnasium ------------------------------------------------------------------------------------------
 
@@ -349,6 +384,13 @@ class TextEnv(gym.Env[str, str]):
         """Raise ResetNeeded unless an episode is running."""
         if self._task is None or self._stop_reason:
             raise ResetNeeded("no episode is running; call reset() first")
+
+
+def _json_hash(value: Any) -> str:
+    try:
+        return stable_hash(json.dumps(value, sort_keys=True))
+    except (TypeError, ValueError):
+        return ""
 
 
 def resolve_tasks(

@@ -53,6 +53,8 @@ class TaskSet(Sequence[Task]):
     split: str
     weighted: bool = False
     """Whether `sample` prefers some tasks; an epoch over `ids` would lose that."""
+    generated: bool = False
+    """Whether an id says all of its task, as those of generated tasks do, which name settings and seed."""
 
     @property
     @abstractmethod
@@ -98,10 +100,10 @@ class TaskSet(Sequence[Task]):
 
     def subset(self, ids: Iterable[str]) -> TaskSet:
         """Return the tasks of `ids`, in the order given, still lazy."""
-        return LazyTaskSet(tuple(ids), self.load, split=self.split)
+        return LazyTaskSet(tuple(ids), self.load, split=self.split, generated=self.generated)
 
     def digest(self) -> str:
-        """Return a hash of the ids in order; equal digests mean equal task lists."""
+        """Return a hash of the ids in order; `TextEnv.tasks_digest` covers what stands behind them too."""
         ids = self.ids
         if isinstance(ids, SeedIds):  # may stand for billions of ids
             return stable_hash(self.split, ids.prefix, ids.size, size=16)
@@ -158,15 +160,19 @@ class LazyTaskSet(TaskSet):
         ids: Task ids in order; must be unique.
         load: Picklable function from an id to its task.
         split: Name of the split.
+        generated: Whether an id says all of its task.
     """
 
-    def __init__(self, ids: Sequence[str], load: Callable[[str], Task], *, split: str) -> None:
+    def __init__(
+        self, ids: Sequence[str], load: Callable[[str], Task], *, split: str, generated: bool = False
+    ) -> None:
         if not len(ids):
             raise DataError(f"split {split!r} holds no task")
         self._ids = ids
         self._known = frozenset(ids) if isinstance(ids, (tuple, list)) else None
         self._load = load
         self.split = split
+        self.generated = generated
 
     @property
     def ids(self) -> Sequence[str]:

@@ -22,6 +22,8 @@ from benchmarks.results import KIND, EvaluationResult, Summary
 KEY_BYTES = 5
 DIGITS = 6
 """Decimals kept of a task's success and score."""
+_SERVICE = "a service"
+"""Stands for the address of a service where the digest of the tasks says what it serves."""
 _OWN_SETTINGS = ("split", "max_turns", "tasks")  # options that have a field of their own in a contest
 
 
@@ -31,10 +33,11 @@ class Contest:
 
     Attributes:
         env_id: Environment.
-        options: Its other options as JSON text, paths shortened to their last part.
+        options: Its other options as JSON text, paths shortened to their last part; without the addresses of
+            services whose data the digest covers.
         split: Split of the tasks.
         tasks: Tasks in the list.
-        digest: Hash of the list.
+        digest: Hash of the list: ids, records and the data they are played in (`TextEnv.tasks_digest`).
         max_turns: Turn limit; 0 where each task has its own.
     """
 
@@ -154,8 +157,9 @@ class Entry:
         """
         header = result.header
         try:
+            known = bool(header["tasks"].get("world"))
             options = {
-                name: _without_place(value)
+                name: _SERVICE if known and _is_address(value) else _without_place(value)
                 for name, value in sorted(header["env_kwargs"].items())
                 if name not in _OWN_SETTINGS
             }
@@ -270,6 +274,10 @@ def _without_place(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_place(item) for item in value]
     return _last_part(value) if isinstance(value, str) and "://" not in value and "\n" not in value else value
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("http://", "https://"))
 
 
 def _last_part(text: str) -> str:

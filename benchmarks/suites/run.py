@@ -137,6 +137,6 @@ def task_list(part: Part) -> tuple[int, str]:
     try:
         tasks = face.env.tasks
         ids = tasks.ids[: part.episodes or len(tasks.ids)]
-        return len(ids), tasks.subset(ids).digest()
+        return len(ids), face.env.tasks_digest(ids)
     finally:
         face.env.close()

@@ -15,7 +15,7 @@ options = { data = "json_2.1.1" }
 needs = { data = "how to get the data that this option names" }
 requires = "browser"              # a tool beyond the base install
 tasks = { valid_seen = 140 }      # how many tasks there must be
-digests = { valid_seen = "..." }  # hash of the task list
+digests = { valid_seen = "..." }  # hash of the task list and its data (TextEnv.tasks_digest)
 ```
 """
 

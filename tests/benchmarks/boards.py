@@ -24,6 +24,7 @@ class Played:
     env_id: str = "agent_gym/Sokoban-v0"
     split: str = "test"
     digest: str = "0123456789abcdef0123456789abcdef"
+    world: str = ""
     max_turns: int = 15
     seeds: tuple[int, ...] = (0,)
     options: tuple[tuple[str, Any], ...] = ()
@@ -54,7 +55,7 @@ class Played:
             "env_id": played.env_id,
             "env_kwargs": {"split": played.split, **dict(played.options)},
             "split": played.split,
-            "tasks": {"count": len(played.outcomes), "digest": played.digest},
+            "tasks": {"count": len(played.outcomes), "digest": played.digest, "world": played.world},
             "seeds": list(played.seeds),
             "max_turns": played.max_turns,
             "agent": {"spec": played.agent, "reply_mode": "lenient", **dict(played.identity)},

@@ -110,6 +110,24 @@ def test_an_environment_that_breaks_is_an_error_and_no_failure(tmp_path):
     assert len(list(read_episodes(config.episodes_path))) == 5
 
 
+def test_an_evaluation_goes_on_with_the_same_data_only(tmp_path):
+    levels = tmp_path / "levels.txt"
+    levels.write_text("######\n#@ $.#\n######")
+    config = EvalConfig("Sokoban-v0", {"levels": levels}, split="all", output=tmp_path / "r.json", resume=True)
+    assert evaluate(config, "oracle").summary.n_ok == 1
+    assert evaluate(config, "oracle").summary.n_ok == 1
+    levels.write_text("######\n#@$ .#\n######")
+    with pytest.raises(ConfigError, match="its tasks digest is"):
+        evaluate(config, "oracle")
+
+
+@pytest.mark.parametrize(("limit", "written"), [(None, None), (6, 6)])
+def test_a_turn_limit_is_written_where_it_is_the_same_for_all_tasks(limit, written):
+    result = evaluate(EvalConfig("SearchQA-v0", episodes=1, max_turns=limit), "random")
+    assert result.header["max_turns"] == written
+    assert evaluate(EvalConfig(DOOR, episodes=1, max_turns=limit), "random").header["max_turns"] == (limit or 12)
+
+
 def test_errors_are_played_again_when_an_evaluation_goes_on(tmp_path):
     config = EvalConfig(FAULTY, episodes=6, output=tmp_path / "r.json")
     first = evaluate(config, scripted("<action>break</action>"))

@@ -102,6 +102,18 @@ def test_other_splits_environments_and_options_are_tables_of_their_own() -> None
     ]
 
 
+def test_the_address_of_a_service_matters_only_where_the_digest_says_nothing_of_what_it_serves() -> None:
+    def tables(world: str) -> list[str]:
+        played = [
+            Played([1, 0], agent=f"a{port}", world=world, options=(("retriever", f"http://10.0.0.1:{port}"),))
+            for port in (1, 2)
+        ]
+        return [section.contest.name for section in make_board(entries(*played)).sections]
+
+    assert tables("f" * 32) == ["Sokoban-v0 (retriever=a service)"]
+    assert len(tables("")) == 2
+
+
 def test_agents_of_one_name_are_told_apart_and_places_of_the_machine_are_left_out() -> None:
     runs = [
         Played([1, 0], agent="run:/home/somebody/runs/mine", identity=(("step", step), ("checksum", str(step))))

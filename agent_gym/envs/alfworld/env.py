@@ -15,7 +15,7 @@ from agent_gym.core.errors import AgentGymError, ConfigError, DataError
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.alfworld import options as given
 from agent_gym.envs.alfworld.engine import FeedbackStyle, GameState
-from agent_gym.envs.alfworld.gamefile import TextFormat
+from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat
 from agent_gym.envs.alfworld.generator import HouseholdSpec
 from agent_gym.envs.alfworld.grammar import canonical
 from agent_gym.envs.alfworld.options import Backend, Goals
@@ -197,6 +197,11 @@ class ALFWorldEnv(TextEnv):
         if self._state is None:
             raise ResetNeeded("call reset() first: no game is running")
         return self._state
+
+    def _content(self, task: Task) -> Any:
+        game = GameRecord.from_mapping(game_content(task.record))
+        sentences = human_goals(task.record) if self.goals is Goals.HUMAN else ()
+        return [game.problem, game.task, sentences]
 
     def _begin(self, task: Task) -> str:
         self._state = None  # a reset that fails must not leave the previous game to play on

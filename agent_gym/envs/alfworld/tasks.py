@@ -101,6 +101,8 @@ class GeneratedHouseholds(TaskSet):
     spec: HouseholdSpec
     split: str
 
+    generated = True
+
     def __post_init__(self) -> None:
         names = [name.value for name in GeneratedSplit]
         if self.split not in names:

@@ -216,6 +216,15 @@ class SearchQAEnv(TextEnv):
         self._fixed_turns = True
 
     @property
+    def turn_limit(self) -> int | None:
+        """Turn limit of every task, None while each question has its own."""
+        return self.max_turns if self._fixed_turns else None
+
+    def world_digest(self) -> str:
+        """Return the fingerprint of the passages, "" for those of generated worlds."""
+        return "" if self._retriever is None else self._retriever.fingerprint
+
+    @property
     def question(self) -> Question:
         """The question in play.
 

@@ -55,6 +55,8 @@ class GeneratedQuestions(TaskSet):
     split: str
     worlds: int
 
+    generated = True
+
     def __post_init__(self) -> None:
         split = check_split(self.split)
         if isinstance(self.worlds, bool) or self.worlds < 1:

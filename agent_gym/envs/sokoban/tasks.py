@@ -63,6 +63,8 @@ class GeneratedRooms(TaskSet):
     spec: RoomSpec
     split: str
 
+    generated = True
+
     def __post_init__(self) -> None:
         if self.split not in SPLIT_SIZES:
             raise ConfigError(

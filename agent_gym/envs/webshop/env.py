@@ -274,6 +274,10 @@ class WebShopEnv(TextEnv):
     def _goal(self) -> str:
         return self.session.goal.instruction_text
 
+    def world_digest(self) -> str:
+        """Return a hash of the catalogue and its prices."""
+        return self.world.digest()
+
     def canonical_action(self, text: str) -> str:
         """Put the name of an action in lower case and drop blanks before its bracket."""
         name, bracket, rest = text.partition("[")

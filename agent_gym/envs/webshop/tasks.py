@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from typing import overload
 
 from agent_gym.core.errors import ConfigError, DataError, suggest
-from agent_gym.core.seeding import stable_hash
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.webshop.kinds import GoalKind
 from agent_gym.envs.webshop.splits import ALL, Split
@@ -109,10 +108,6 @@ class GoalTasks(TaskSet):
         assert place is not None  # get() and __getitem__ pass known ids only
         goal = self.world.store().goal(self.kind, place, self.world.price_table())
         return Task(task_id, goal.category or self.kind.value, self.split, goal.to_record())
-
-    def digest(self) -> str:
-        """Return a hash of catalogue, kind and split: equal digests mean equal task lists."""
-        return stable_hash(self.world.store().digest, self.kind.value, self.split, size=16)
 
     def __reduce__(self) -> tuple[object, ...]:
         return GoalTasks, (self.world, self.kind, self.split)

@@ -86,6 +86,12 @@ class ShopWorld:
         """Return the recorded prices by row, None for the store's own."""
         return None if self.prices is None else _price_table(self)
 
+    def digest(self) -> str:
+        """Return a hash of products, goals and prices."""
+        prices = self.price_table()
+        table = "" if prices is None else np.asarray(prices, dtype="<f8").tobytes().hex()
+        return stable_hash(self.store().digest, table, size=16)
+
     def catalog(self) -> Catalog:
         """Return the products with their prices."""
         store, prices = self.store(), self.price_table()

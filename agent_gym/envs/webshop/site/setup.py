@@ -45,11 +45,9 @@ _DEFAULTS: Final = {
 
 def site_digest(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any]) -> str:
     """Return a text that is equal for sites which show the same pages and pay the same rewards."""
-    prices = world.price_table()
-    table = "" if prices is None else np.asarray(prices).tobytes().hex()
     # Grammar is the visitor's own business; everything else decides pages and rewards.
     shown = [f"{name}={rules.get(name, default)}" for name, default in _DEFAULTS.items()]
-    return stable_hash(world.store().digest, kind.value, table, *shown, size=12)
+    return stable_hash(world.digest(), kind.value, *shown, size=12)
 
 
 def make_site(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any], config: SiteConfig) -> ShopSite:
