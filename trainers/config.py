@@ -248,8 +248,8 @@ class OptimSettings:
     passes: int = 1
     """Passes over each batch."""
     minibatch_rows: int = 0
-    """Rows per optimiser step; 0 takes the whole batch. Trajectory-level ratios keep an episode's rows
-    together, so a minibatch may then be a little larger."""
+    """Most rows per optimiser step; the batch is cut into as equal parts as can be, and 0 takes it whole.
+    Trajectory-level ratios keep an episode's rows together, so a minibatch may then be a little larger."""
     max_tokens_per_microbatch: int = 16_384
     """Tokens per forward and backward pass, padding included: bounds memory, never changes results. Rows of
     like length share a pass."""

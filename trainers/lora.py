@@ -80,7 +80,13 @@ class Scorer(Protocol):
     """Scores given tokens; a `Policy` does, and so does a reference that shares one's weights."""
 
     def token_stats(
-        self, batch: PackedRows, temperature: float = 1.0, entropy: bool = True, greedy: bool = False
+        self,
+        batch: PackedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
     ) -> TokenStats:
         """Score the sampled tokens of `batch`; see `Policy.token_stats`."""
         ...
@@ -104,7 +110,13 @@ class AdapterReference:
 
     @torch.no_grad()
     def token_stats(
-        self, batch: PackedRows, temperature: float = 1.0, entropy: bool = True, greedy: bool = False
+        self,
+        batch: PackedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
     ) -> TokenStats:
         """Score the sampled tokens of `batch`, never with gradient; see `Policy.token_stats`."""
         with self._in_place():

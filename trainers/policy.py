@@ -250,7 +250,13 @@ class Policy:
     # -- scores --------------------------------------------------------------------------------------------
 
     def token_stats(
-        self, batch: PackedRows, temperature: float = 1.0, entropy: bool = True, greedy: bool = False
+        self,
+        batch: PackedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
     ) -> TokenStats:
         """Score the sampled tokens of `batch`, with gradient unless it is disabled.
 
@@ -258,8 +264,9 @@ class Policy:
             batch: B rows of width T, on any device.
             temperature: Sampling temperature: log-probabilities and entropies are those of the distribution
                 the tokens were drawn from (ALGORITHMS section 0).
-            entropy: Also return entropies (nats, with gradient).
+            entropy: Also return entropies (nats).
             greedy: Also return whether each token is the most likely one.
+            entropy_gradient: Whether entropies have a gradient, which holds two more [N, V] tensors.
 
         Returns:
             Position-aligned [B, T] tensors on the policy's device, exactly 0 where mask is False.
@@ -274,6 +281,7 @@ class Policy:
                 temperature=temperature,
                 entropy=entropy,
                 greedy=greedy,
+                entropy_gradient=entropy_gradient,
             )
 
     def log_distributions(self, batch: PackedRows, temperature: float = 1.0) -> torch.Tensor:
@@ -346,9 +354,18 @@ class Policy:
         twin.renew_reader()
         return twin
 
-    def renew_reader(self) -> None:
-        """Look at the model afresh, after it was changed in place (sharded)."""
-        self._reader = HeadReader(self.model)
+    @property
+    def separable(self) -> bool:
+        """Whether the output head can run apart from the decoder, see `trainers.scoring.HeadReader`."""
+        return self._reader.separable
+
+    def renew_reader(self, separable: bool | None = None) -> None:
+        """Look at the model afresh, after it was changed in place.
+
+        Args:
+            separable: What `separable` was before; a sharded model does not show it.
+        """
+        self._reader = HeadReader(self.model, separable)
 
     @property
     def has_adapters(self) -> bool:

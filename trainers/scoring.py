@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -18,6 +18,10 @@ from trainers.packing import PackedRows
 
 _LOGITS_PER_CHUNK = 2**25
 """Logits held at once: 128 MiB in float32."""
+
+
+Reduce: TypeAlias = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
+"""From logits [n, V], float32, and token ids [n] to values of n tokens each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,17 +65,19 @@ class HeadReader:
     """Runs a causal LM up to the logits of chosen positions.
 
     The decoder and the output head are called apart where that gives the model's own logits, so that the
-    head can run in chunks. Models whose forward transforms the logits afterwards (soft caps, scales) and
-    sharded models, whose parameters are whole only inside their own forward, run through the model's
-    forward, with the hidden states narrowed to the chosen positions at the entrance of the head.
+    head can run in chunks. Of sharded models, whose parameters are whole only inside their own forward, the
+    head is exchanged meanwhile for one that runs in chunks and gives what was asked for in place of logits.
+    Models whose forward transforms the logits afterwards (soft caps, scales) run through their forward, with
+    the hidden states narrowed to the chosen positions at the entrance of the head.
 
     Args:
         model: A Hugging Face causal LM, or one wrapped by peft.
+        separable: Whether head(decoder(x)) equals the model's own logits, where it is known.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, separable: bool | None = None) -> None:
         self.model = model
-        self._separable: bool | None = None
+        self._separable = separable
 
     @property
     def _base(self) -> Any:
@@ -82,8 +88,12 @@ class HeadReader:
     def separable(self) -> bool:
         """Whether head(decoder(x)) equals the model's own logits; found once with a four-token input."""
         if self._separable is None:
-            self._separable = not hasattr(self.model, "unshard") and self._probe()
+            self._separable = not self._sharded and self._probe()
         return self._separable
+
+    @property
+    def _sharded(self) -> bool:
+        return hasattr(self.model, "unshard")
 
     def _probe(self) -> bool:
         base = self._base
@@ -100,7 +110,7 @@ class HeadReader:
     def map_logits(
         self,
         batch: PackedRows,
-        reduce: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]],
+        reduce: Reduce,
     ) -> tuple[torch.Tensor, ...]:
         """Apply `reduce(logits [n, V] float32, token ids [n])` to chunks of the sampled positions.
 
@@ -118,23 +128,42 @@ class HeadReader:
         if not self.separable:
             return reduce(self._narrowed_logits(inputs, rows, columns - 1).float(), targets)
         head = self._base.get_output_embeddings()
+        if self._sharded:
+            return self._inside(head, inputs, rows, columns - 1, targets, reduce)
         hidden_NH = self._base.get_decoder()(**inputs).last_hidden_state[rows, columns - 1]
-        size = max(1, _LOGITS_PER_CHUNK // head.weight.shape[0])
+        return _in_chunks(head, hidden_NH, targets, reduce, head.weight.shape[0])
 
-        def part(hidden_nH: torch.Tensor, targets_n: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            return reduce(head(hidden_nH).float(), targets_n)
+    def _inside(
+        self,
+        head: Any,
+        inputs: dict[str, Any],
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+        targets: torch.Tensor,
+        reduce: Reduce,
+    ) -> tuple[torch.Tensor, ...]:
+        """Run the whole model with a head that returns what `reduce` makes of its logits.
 
-        if len(targets) <= size:
-            return part(hidden_NH, targets)
-        parts = []
-        for hidden_nH, targets_n in zip(torch.split(hidden_NH, size), torch.split(targets, size), strict=True):
-            if torch.is_grad_enabled():
-                # Nothing in the head is random, so no generator state needs to be kept for the recomputation.
-                done = checkpoint(part, hidden_nH, targets_n, use_reentrant=False, preserve_rng_state=False)
-            else:
-                done = part(hidden_nH, targets_n)
-            parts.append(done)
-        return tuple(torch.cat(columns_of) for columns_of in zip(*parts, strict=True))
+        The values leave through the model's own output, since hooks there start the sharded backward pass.
+        """
+        forward, given = head.forward, vars(head).get("forward")
+        found: list[torch.Tensor] = []
+
+        def reducing(hidden_BTH: torch.Tensor) -> torch.Tensor:
+            found.extend(_in_chunks(forward, hidden_BTH[rows, columns], targets, reduce, head.weight.shape[0]))
+            columns_NK = [value.float()[:, None] if value.dim() == 1 else value.float() for value in found]
+            return torch.cat(columns_NK, dim=-1)[None]
+
+        head.forward = reducing
+        try:
+            out_NK = self.model(**inputs).logits[0]
+        finally:
+            del head.forward
+            if given is not None:
+                head.forward = given
+        widths = [1 if value.dim() == 1 else value.shape[1] for value in found]
+        parts = zip(found, torch.split(out_NK, widths, dim=-1), strict=True)
+        return tuple(part.reshape(value.shape).to(value.dtype) for value, part in parts)
 
     def _narrowed_logits(self, inputs: dict[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         def narrow(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -148,6 +177,32 @@ class HeadReader:
             handle.remove()
 
 
+def _in_chunks(
+    head: Callable[[torch.Tensor], torch.Tensor],
+    hidden_NH: torch.Tensor,
+    targets: torch.Tensor,
+    reduce: Reduce,
+    vocabulary: int,
+) -> tuple[torch.Tensor, ...]:
+    """Return what `reduce` makes of the logits of N positions, of which a chunk is there at a time."""
+    size = max(1, _LOGITS_PER_CHUNK // vocabulary)
+
+    def part(hidden_nH: torch.Tensor, targets_n: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return reduce(head(hidden_nH).float(), targets_n)
+
+    if len(targets) <= size:
+        return part(hidden_NH, targets)
+    parts = []
+    for hidden_nH, targets_n in zip(torch.split(hidden_NH, size), torch.split(targets, size), strict=True):
+        if torch.is_grad_enabled():
+            # Nothing in the head is random, so no generator state needs to be kept for the recomputation.
+            done = checkpoint(part, hidden_nH, targets_n, use_reentrant=False, preserve_rng_state=False)
+        else:
+            done = part(hidden_nH, targets_n)
+        parts.append(done)
+    return tuple(torch.cat(columns_of) for columns_of in zip(*parts, strict=True))
+
+
 def token_stats(
     reader: HeadReader,
     batch: PackedRows,
@@ -155,6 +210,7 @@ def token_stats(
     temperature: float = 1.0,
     entropy: bool = True,
     greedy: bool = False,
+    entropy_gradient: bool = True,
 ) -> TokenStats:
     """Score the sampled tokens of `batch`; see `Policy.token_stats`."""
     check_temperature(temperature)
@@ -163,7 +219,7 @@ def token_stats(
         logp_nV = torch.log_softmax(logits_nV / temperature, dim=-1)
         out = [logp_nV.gather(-1, targets_n[:, None])[:, 0]]
         if entropy:
-            out.append(entropy_of(logp_nV))
+            out.append(entropy_of(logp_nV if entropy_gradient else logp_nV.detach()))
         if greedy:
             out.append(logits_nV.argmax(-1) == targets_n)
         return tuple(out)

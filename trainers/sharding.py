@@ -30,6 +30,7 @@ def shard(policy: Policy, world: World) -> None:
     if world.size == 1:
         return
     model = policy.model
+    separable = policy.separable  # found by a forward pass, while weights are whole
     mesh = init_device_mesh(policy.device.type, (world.size,))
     half = any(value.dtype in (torch.bfloat16, torch.float16) for value in model.parameters())
     # Sums over many processes lose digits in half precision.
@@ -40,7 +41,7 @@ def shard(policy: Policy, world: World) -> None:
     for module in _sharded(model):
         module.set_gradient_divide_factor(1.0)
         module.set_force_sum_reduction_for_comms(True)  # gloo knows no scaled sums
-    policy.renew_reader()
+    policy.renew_reader(separable)
 
 
 def _blocks(model: Any) -> list[torch.nn.Module]:

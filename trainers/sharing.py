@@ -66,7 +66,13 @@ class Kinds:
 
 
 def shared_stats(
-    scorer: Scorer, packed: PackedRows, kinds: Kinds, temperature: float, *, entropy: bool
+    scorer: Scorer,
+    packed: PackedRows,
+    kinds: Kinds,
+    temperature: float,
+    *,
+    entropy: bool,
+    entropy_gradient: bool = False,
 ) -> TokenStats:
     """Score rows, each kind once.
 
@@ -76,12 +82,15 @@ def shared_stats(
         kinds: Their kinds.
         temperature: Sampling temperature.
         entropy: Whether entropies (nats) are asked for.
+        entropy_gradient: Whether these have a gradient.
 
     Returns:
         The values of all rows, [B, T]; where kinds repeat, gradients add up over their rows.
     """
-    if len(kinds.first) == len(kinds.kind):
-        return scorer.token_stats(packed, temperature, entropy=entropy)
-    stats = scorer.token_stats(packed.take(kinds.first), temperature, entropy=entropy)
+    repeated = len(kinds.first) < len(kinds.kind)
+    one_each = packed.take(kinds.first) if repeated else packed
+    stats = scorer.token_stats(one_each, temperature, entropy=entropy, entropy_gradient=entropy_gradient)
+    if not repeated:
+        return stats
     kind = torch.tensor(kinds.kind, device=stats.logp.device)
     return TokenStats(stats.logp[kind], None if stats.entropy is None else stats.entropy[kind])

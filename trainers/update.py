@@ -209,18 +209,24 @@ class Updater:
         ]
 
     def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
-        """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes."""
+        """Cut row indices, in a shuffled order, into minibatches; at trajectory level whole episodes.
+
+        They are as equal as can be: the few rows that would be left over would get a whole optimiser step.
+        """
         whole = self.algorithm.importance_level is ImportanceLevel.TRAJECTORY
         units: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
             units.setdefault(row.episode if whole else index, []).append(index)
         listed = list(units.values())
         size = self.settings.minibatch_rows or len(rows)
+        count = -(-len(rows) // size)
         minibatches: list[list[int]] = [[]]
+        placed = 0
         for place in generator("minibatches", seed).permutation(len(listed)).tolist():
-            if len(minibatches[-1]) >= size:
+            if placed * count >= len(rows) * len(minibatches):
                 minibatches.append([])
             minibatches[-1] += listed[place]
+            placed += len(listed[place])
         return minibatches
 
     def _plan(self, rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
@@ -334,7 +340,14 @@ class Updater:
     def _tokens(self, part: Sequence[ScoredRow], packed: PackedRows, graph: bool) -> TokenBatch:
         device = self.policy.device
         packed = packed.to(device)
-        stats = shared_stats(self.policy, packed, self._kinds(part), self.temperature, entropy=graph)
+        stats = shared_stats(
+            self.policy,
+            packed,
+            self._kinds(part),
+            self.temperature,
+            entropy=graph,
+            entropy_gradient=graph and self.algorithm.entropy_coef != 0.0,
+        )
         kept = _pad([item.old for item in part], packed, device)
         old = stats.logp.detach() if kept is None else kept
         advantage = _need(_pad([item.advantage for item in part], packed, device))

@@ -21,6 +21,7 @@ from agent_gym.core.prompts import ContextMode, Segment
 from tests.trainers.loop import door_encoder, door_stage
 from tests.trainers.test_update import ADVANTAGES, LENGTHS, batch_of, level
 from tests.trainers.toys import random_rows, tiny_policy
+from trainers import scoring
 from trainers.algorithms import ALGORITHMS, Aggregation, AlgorithmConfig, GroupFilter, ImportanceLevel
 from trainers.batch import Batch
 from trainers.collect import GroupCollector
@@ -54,6 +55,7 @@ class Kind(StrEnum):
     RECOMPUTED = "recomputed activations"
     SCORED = "scored before the update"
     SELECTIVE = "stapo"
+    CHUNKED = "output head in chunks"
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def update_cases() -> dict[str, Case]:
         cases[f"one long row-{ratio.value}"] = Case(of, short, "uneven")
     entropy = replace(ALGORITHMS["sampo"], entropy_coef=0.01)
     cases["sampo with entropy"] = Case(entropy, {"passes": 3, "minibatch_rows": 4})
-    for kind in (Kind.ADAPTERS, Kind.RECOMPUTED, Kind.SCORED):
+    cases["entropy in chunks"] = Case(entropy, {"passes": 2}, kind=Kind.CHUNKED)
+    for kind in (Kind.ADAPTERS, Kind.RECOMPUTED, Kind.SCORED, Kind.CHUNKED):
         cases[kind.value] = Case(level("turn"), {"passes": 2, "max_tokens_per_microbatch": 40}, kind=kind)
     for name, cut in (("one step", {"max_tokens_per_microbatch": 40}), ("two passes", two_passes)):
         cases[f"stapo-{name}"] = Case(replace(level("token"), stapo=STAPO), cut, kind=Kind.SELECTIVE)
@@ -122,6 +125,16 @@ def adapted(policy: Policy) -> tuple[Policy, Scorer]:
 
 
 def run_case(case: Case, world: World) -> dict[str, Any]:
+    """Run a case, with few logits at once where it asks for chunks; see `_run_case`."""
+    whole = scoring._LOGITS_PER_CHUNK
+    scoring._LOGITS_PER_CHUNK = 1_000 if case.kind is Kind.CHUNKED and world.size > 1 else whole
+    try:
+        return _run_case(case, world)
+    finally:
+        scoring._LOGITS_PER_CHUNK = whole
+
+
+def _run_case(case: Case, world: World) -> dict[str, Any]:
     """Return losses, gradient norms, the last gradient and the new weights of one case."""
     policy, reference = tiny_policy(), tiny_policy()
     with torch.no_grad():

@@ -125,6 +125,43 @@ def test_the_head_in_chunks_equals_the_head_at_once(monkeypatch):
     torch.testing.assert_close(gradients(policy), expected, atol=1e-5, rtol=1e-4)
 
 
+def saved_logits(policy, batch, **options):
+    """Return the scores of a batch, and how many tensors as large as its logits the graph keeps."""
+    n = int(batch.mask.sum()) * len(policy.tokenizer)
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda value: sizes.append(value.numel()) or value, lambda v: v):
+        stats = policy.token_stats(batch, **options)
+    return stats, sum(size >= n for size in sizes)
+
+
+def test_a_sharded_model_whose_head_runs_inside_its_forward_keeps_no_logits_either(monkeypatch):
+    policy = tiny_policy()
+    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    whole = policy.token_stats(batch, greedy=True)
+    (whole.logp.sum() + whole.entropy.sum()).backward()
+    expected = gradients(policy)
+    policy.renew_reader(policy.separable)
+    monkeypatch.setattr(type(policy.model), "unshard", lambda self: None, raising=False)  # as FSDP's models have it
+    monkeypatch.setattr(scoring, "_LOGITS_PER_CHUNK", 3 * len(policy.tokenizer))
+    parts, kept = saved_logits(policy, batch, greedy=True)
+    assert kept == 0
+    torch.testing.assert_close(parts.logp, whole.logp, atol=1e-6, rtol=0)
+    torch.testing.assert_close(parts.entropy, whole.entropy, atol=1e-5, rtol=0)
+    assert torch.equal(parts.greedy, whole.greedy)
+    (parts.logp.sum() + parts.entropy.sum()).backward()
+    torch.testing.assert_close(gradients(policy), expected, atol=1e-5, rtol=1e-4)
+    assert "forward" not in vars(policy.model.get_output_embeddings())
+
+
+def test_entropies_that_are_only_looked_at_hold_no_logits():
+    policy = tiny_policy()
+    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    (looked_at, few), (trained, many) = (saved_logits(policy, batch, entropy_gradient=on) for on in (False, True))
+    assert torch.equal(looked_at.entropy, trained.entropy)
+    assert not looked_at.entropy.requires_grad and trained.entropy.requires_grad
+    assert few < many
+
+
 def test_models_that_cap_their_logits_are_scored_with_the_cap():
     tiny = tiny_policy()
     config = Gemma2Config(

@@ -203,6 +203,11 @@ def test_minibatches_repeat_from_their_seed_and_hold_every_row_once() -> None:
     assert plan != updater._minibatches(rows, 8)
     assert sorted(index for minibatch in plan for index in minibatch) == list(range(len(rows)))
     assert [len(minibatch) for minibatch in plan] == [3, 3, 2]
+    sizes = {
+        size: [len(part) for part in make(level("token"), minibatch_rows=size)._minibatches(rows, 7)]
+        for size in (5, 7)
+    }
+    assert sizes == {5: [4, 4], 7: [4, 4]}  # nothing left over, which would get a step of its own
 
 
 @pytest.mark.parametrize("seed", range(5))
