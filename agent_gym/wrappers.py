@@ -22,6 +22,9 @@ from agent_gym.core.spaces import UnicodeText
 
 __all__ = ["MessagesWrapper", "PromptWrapper", "ReplyWrapper"]
 
+MAX_REPLY = 262_144
+"""Characters of a reply, unless a reply wrapper is told otherwise."""
+
 Result: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 Messages: TypeAlias = tuple[Message, ...]
 
@@ -51,7 +54,7 @@ class ReplyWrapper(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     """
 
     def __init__(
-        self, env: gym.Env[str, str], mode: str = ReplyMode.LENIENT, max_reply_length: int = 262_144
+        self, env: gym.Env[str, str], mode: str = ReplyMode.LENIENT, max_reply_length: int = MAX_REPLY
     ) -> None:
         RecordConstructorArgs.__init__(self, mode=str(mode), max_reply_length=max_reply_length)
         gym.Wrapper.__init__(self, env)
@@ -119,7 +122,7 @@ class PromptWrapper(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         self.builder = PromptBuilder(template_for(inner, template), history_length, thoughts)
         self.history: list[Exchange] = []
         self._seen = ""
-        self.observation_space = UnicodeText(max_length or _room(inner, history_length))
+        self.observation_space = UnicodeText(max_length or _room(env, history_length))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -187,7 +190,7 @@ class MessagesWrapper(gym.Wrapper[Any, str, str, str], RecordConstructorArgs):
         self.history: list[Exchange] = []
         self._seen = ""
         self._conversation: Messages = ()
-        length = max_length or _room(inner, history_length)
+        length = max_length or _room(env, history_length)
         self.observation_space = Sequence(Dict({"role": UnicodeText(16), "content": UnicodeText(length)}))
 
     def reset(
@@ -232,8 +235,11 @@ def _done(given: str, info: dict[str, Any]) -> str:
     return NO_ACTION if isinstance(given, RejectedReply) else str(given)
 
 
-def _room(inner: TextEnv, history_length: int) -> int:
-    """Return the characters that a prompt may need: its observations, the actions between them, the rest."""
-    observation: int = inner.observation_space.max_length  # type: ignore[attr-defined]
-    action: int = inner.action_space.max_length  # type: ignore[attr-defined]
+def _room(env: gym.Env[Any, Any], history_length: int) -> int:
+    """Return the characters that a prompt may need: its observations, the actions between them, the rest.
+
+    What a reply wrapper takes from a reply, inside or outside of this one, may be as long as the reply.
+    """
+    observation: int = env.unwrapped.observation_space.max_length  # type: ignore[attr-defined]
+    action: int = max(getattr(env.action_space, "max_length", 0), MAX_REPLY)
     return (history_length + 1) * (observation + action) + 65_536

@@ -146,7 +146,7 @@ class RemoteRetriever(Retriever):
                 time.sleep(min(max(wait, self.config.backoff * 2 ** (attempt - 1)), self.config.longest_wait))
             try:
                 answer = self._client.post(self.url, json=body)
-            except self._httpx.TransportError as error:
+            except self._httpx.RequestError as error:  # a body that cannot be decompressed is one, too
                 reason, wait = f"{type(error).__name__}: {error}", 0.0
                 continue
             if answer.status_code in _AGAIN:
@@ -162,7 +162,7 @@ class RemoteRetriever(Retriever):
             )
         try:
             return answer.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RetrieverResponseError(f"{self.url} did not answer with JSON: {answer.text[:80]!r}") from error
 
     def _give_up(self, reason: str) -> NoReturn:
@@ -179,7 +179,7 @@ class RemoteRetriever(Retriever):
             try:
                 answer = self._client.get(self._health)
                 found = answer.json() if answer.status_code == 200 else {}
-            except (self._httpx.TransportError, ValueError):
+            except (self._httpx.RequestError, ValueError, RecursionError):
                 return {}
             self._about = found if isinstance(found, dict) else {}
         return self._about

@@ -40,6 +40,14 @@ TASK_BUDGET: dict[str, int] = {BROWSER: 5}
 SLOW: frozenset[str] = frozenset({BROWSER})
 """Ids whose tests are marked slow."""
 
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "agent_gym/Sokoban-v0": ({"coordinates": True}, {"symbols": "xsb", "legend": False}),
+    "agent_gym/ALFWorld-v0": ({"text": "0.3"},),
+    "agent_gym/WebShop-v0": tuple({"observation": mode} for mode in ("text_rich", "url", "html")),
+    "agent_gym/SearchQA-v0": ({"passage_style": "plain", "observation_limit": 200}, {"observation_limit": 50_000}),
+}
+"""Id -> options that show the same world in other texts."""
+
 Result = tuple[str, float, bool, bool, dict[str, Any]]
 
 
@@ -60,6 +68,11 @@ def inner(env: gym.Env[Any, Any]) -> TextEnv:
     found = env.unwrapped
     assert isinstance(found, TextEnv)
     return found
+
+
+def filled(info: dict[str, Any], text: str) -> list[str]:
+    """Return the action templates with a text in their place."""
+    return [re.sub(r"\{[^{}]*\}", lambda _: text, template) for template in info["action_templates"]]
 
 
 def spread(env: gym.Env[Any, Any], count: int) -> list[str]:

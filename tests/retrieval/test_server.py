@@ -220,8 +220,9 @@ GOOD = (200, {}, b'{"result": [[{"document": {"id": "1", "contents": "\\"T\\"\\n
         (429, {}, b""),
         (0, {}, b'{"result": [[{"docu'),
         (-1, {}, GOOD[2]),
+        (200, {"content-encoding": "gzip"}, b"no gzip"),
     ],
-    ids=["503", "500", "429", "torn", "slow"],
+    ids=["503", "500", "429", "torn", "slow", "undecodable"],
 )
 def test_passing_faults_are_retried(fault: tuple[int, dict[str, str], bytes]) -> None:
     with scripted(fault, fault, GOOD) as (url, log):
@@ -239,6 +240,9 @@ def test_passing_faults_are_retried(fault: tuple[int, dict[str, str], bytes]) ->
         ((200, {}, b"<html>login</html>"), RetrieverResponseError, 1),
         ((200, {}, b'{"result": "none"}'), RetrieverResponseError, 1),
         ((200, {}, b'{"result": [[], []]}'), RetrieverResponseError, 1),
+        ((200, {}, b"\xff\xfe\xfa"), RetrieverResponseError, 1),
+        ((200, {}, b"[" * 200_000), RetrieverResponseError, 1),
+        ((200, {"content-encoding": "gzip"}, b"no gzip"), RetrieverUnavailableError, 3),
     ],
 )
 def test_lasting_faults_end_in_a_named_error(

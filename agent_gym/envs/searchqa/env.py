@@ -17,7 +17,7 @@ from agent_gym.envs.searchqa.actions import TEMPLATES, ActionKind, parse_action
 from agent_gym.envs.searchqa.generator import WorldKey
 from agent_gym.envs.searchqa.library import generated_retriever
 from agent_gym.envs.searchqa.oracle import next_action
-from agent_gym.envs.searchqa.passages import LEAST_LIMIT, PassageStyle, escape, show_passages
+from agent_gym.envs.searchqa.passages import LEAST_LIMIT, PassageStyle, begin, escape, show_passages
 from agent_gym.envs.searchqa.questions import Question
 from agent_gym.envs.searchqa.rewards import RewardKind, answer_reward
 from agent_gym.envs.searchqa.scoring import WRONG, Scores, Scoring, mentions_answer, score_answer
@@ -197,6 +197,7 @@ class SearchQAEnv(TextEnv):
         )
         self._fixed_turns = self._given_turns
         self._question: Question | None = None
+        self._asked = ""
         self._searcher: Retriever | None = None
         self._queries: tuple[str, ...] = ()
         self._seen: tuple[Passage, ...] = ()
@@ -252,7 +253,7 @@ class SearchQAEnv(TextEnv):
             self._searcher = self._retriever_for(question)
         except DataError as error:
             raise DataError(f"task {task.id!r}: {error}") from error
-        self._question = question
+        self._question, self._asked = question, begin(escape(question.question), _MOST_SHOWN)
         if not self._fixed_turns:
             generated = "world" in question.metadata and question.hops is not None
             self._max_turns = question.hops + SPARE_TURNS if generated else self.default_max_turns  # type: ignore[operator]
@@ -332,7 +333,7 @@ class SearchQAEnv(TextEnv):
         }
 
     def _goal(self) -> str:
-        return escape(self.question.question[:_MOST_SHOWN])
+        return self._asked
 
     def oracle_action(self) -> str:
         """Return the expert's next action: a search while evidence is missing, then the answer.

@@ -22,6 +22,7 @@ LEAST_LIMIT = 200
 
 # "<" before what can start a tag or a chat marker; a lone "<" between blanks or digits stays readable.
 _TAG = re.compile(r"<(?=[/|!\[A-Za-z_])")
+_ESCAPED = "&lt;"
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHORT = 2_000
@@ -51,7 +52,14 @@ def _remembered(text: str) -> str:
 
 def _escape(text: str) -> str:
     text = _UNSEEN.sub("", _SURROGATE.sub("\ufffd", text))
-    return _TAG.sub("&lt;", " ".join(text.split()))
+    return _TAG.sub(_ESCAPED, " ".join(text.split()))
+
+
+def begin(text: str, most: int) -> str:
+    """Return the first `most` characters of escaped text; fewer where they would end inside an escape."""
+    kept = text[:most]
+    last = kept.rfind("&", -len(_ESCAPED) + 1)
+    return kept[:last] if last >= 0 and text.startswith(_ESCAPED, last) else kept
 
 
 def show_passages(passages: Sequence[Passage], style: PassageStyle, limit: int) -> tuple[str, int]:
@@ -90,6 +98,6 @@ def _line(number: int, passage: Passage, style: PassageStyle, room: int) -> str:
 
 
 def _cut(line: str, room: int) -> str:
-    kept = line[: max(0, room - len(CUT))]
+    kept = begin(line, max(0, room - len(CUT)))
     head, blank, _ = kept.rpartition(" ")
     return (head if blank and len(head) > len(kept) // 2 else kept) + CUT

@@ -15,7 +15,7 @@ from agent_gym.core.rendering import HumanWindow
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.sokoban.board import REWARD_STEP, Board
 from agent_gym.envs.sokoban.generator import RoomSpec
-from agent_gym.envs.sokoban.level import Level
+from agent_gym.envs.sokoban.level import MAX_SIDE, Level
 from agent_gym.envs.sokoban.oracle import SokobanOracle
 from agent_gym.envs.sokoban.render import render_rgb
 from agent_gym.envs.sokoban.tasks import GENERATED, choose_tasks
@@ -31,6 +31,9 @@ from agent_gym.envs.sokoban.view import View, view_of
 
 _GOAL = "Push every box onto a goal."
 _TILE = 48  # pixels
+_MOST_WORDS = 2_048  # characters of the legend and of a reason
+_MOST_BOARD = MAX_SIDE * (MAX_SIDE + 1)
+_MOST_POSITIONS = 2 * MAX_SIDE**2 * len("(127, 127), ")  # boxes and goals on every cell
 
 
 @lru_cache(maxsize=4_096)
@@ -194,7 +197,12 @@ class SokobanEnv(TextEnv):
             )
             chosen = choose_tasks(GENERATED if levels is None else levels, split, spec, collection)
         super().__init__(
-            chosen, max_turns=max_turns, render_mode=render_mode, invalid_action=invalid_action, anchor=anchor
+            chosen,
+            max_turns=max_turns,
+            render_mode=render_mode,
+            invalid_action=invalid_action,
+            anchor=anchor,
+            max_observation_length=_MOST_WORDS + _MOST_BOARD + (_MOST_POSITIONS if coordinates else 0),
         )
         if max_actions_per_turn < 1:
             raise ConfigError(f"max_actions_per_turn must be at least 1, got {max_actions_per_turn}")

@@ -23,7 +23,11 @@ from agent_gym.envs.webshop.tasks import GoalTasks
 from agent_gym.envs.webshop.text import page_url, rich_text, state_text, text_without_goal, with_goal
 from agent_gym.envs.webshop.world import GENERATED, NounChoice, ShopWorld
 
-_MAX_OBSERVATION: Final = 262_144
+_LONGEST: Final = 1 << 18
+_LONGEST_HTML: Final = (
+    1 << 21
+)  # every link of a page repeats the query, up to twelve characters for each of its own
+_CUT: Final = " [...]"
 _SUCCESS_REWARD: Final = 10.0
 
 
@@ -41,6 +45,7 @@ class WebShopEnv(TextEnv):
     ## Observation Space
     `UnicodeText`: the page as `observation` says: "text" (texts joined by " [SEP] "), "text_rich" (a text a line,
     with `[button]` markers), "url" or "html". `info["prompt_observation"]` is the page without the instruction.
+    At most 262,144 characters (html 2,097,152); what is longer is cut and marked `[...]`.
 
     ## Rewards
     On buying, the score in [0, 1]: for the kind of product, attributes, options and price asked for; 0 else. With
@@ -182,7 +187,7 @@ class WebShopEnv(TextEnv):
             render_mode=render_mode,
             invalid_action=invalid_action,
             anchor=anchor,
-            max_observation_length=_MAX_OBSERVATION,
+            max_observation_length=_LONGEST_HTML if self.observation is Observation.HTML else _LONGEST,
         )
         self._session: Session | None = None
         self._purchase: Purchase | None = None
@@ -215,6 +220,10 @@ class WebShopEnv(TextEnv):
         if page is not self._shown:
             self._shown = page
             self._text = text_without_goal(page)
+        return self._cut(self._page_text(page))
+
+    def _page_text(self, page: Page) -> str:
+        session = self.session
         if self.observation is Observation.TEXT:
             return with_goal(page, self._text)
         if self.observation is Observation.TEXT_RICH:
@@ -224,6 +233,11 @@ class WebShopEnv(TextEnv):
         from agent_gym.envs.webshop.site.markup import render
 
         return render(page, session.name)
+
+    def _cut(self, text: str) -> str:
+        """Return a text that the observation space holds, whatever the catalogue and the query are."""
+        most: int = self.observation_space.max_length  # type: ignore[attr-defined]
+        return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
 
     def _act(self, action: str) -> Outcome:
         session = self.session
@@ -260,6 +274,7 @@ class WebShopEnv(TextEnv):
         elif self.observation is Observation.TEXT_RICH:
             shown = rich_text(page, session.shop.compat, goal=False)
         templates = (SEARCH_TEMPLATE,) if session.has_search_box else ()
+        shown = None if shown is None else self._cut(shown)
         return Situation(state_text(page, self._text), session.admissible(), templates, shown)
 
     def _extras(self) -> dict[str, Any]:

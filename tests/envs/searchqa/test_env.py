@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from agent_gym.core.info import StopReason
 from agent_gym.core.tasks import ListTaskSet
 from agent_gym.envs.searchqa.env import SearchQAEnv
 from agent_gym.envs.searchqa.questions import Question
+from agent_gym.envs.searchqa.rewards import RewardKind
 from agent_gym.envs.searchqa.tasks import task_of
 from agent_gym.retrieval.base import Hit, Passage, Retriever, RetrieverUnavailableError
 from agent_gym.retrieval.bm25 import MemoryBm25
@@ -159,6 +161,12 @@ class TestHostileTexts:
         assert "<answer>" not in observation
         assert observation.count("</information>") == 1
         assert (reward, terminated, info["success"]) == (0.0, False, False)
+        inner = env.unwrapped
+        for kind, expected in ((RewardKind.EM, 0.0), (RewardKind.FORMAT, 0.2)):
+            inner.reward_kind = kind  # type: ignore[attr-defined]
+            branch = copy.deepcopy(env)
+            _, reward, terminated, _, info = branch.step("<answer>Lyon</answer>")
+            assert (reward, terminated, info["success"], info["score"]) == (expected, True, False, 0.0)
         copied = observation.partition("Trap)")[2].partition("\n")[0]
         assert env.step(copied)[4]["valid_action"] is False, "copying a document is no answer either"
 
@@ -187,6 +195,16 @@ class TestHostileTexts:
         env = make(counting)
         assert env.step(action)[4]["valid_action"] is False
         assert counting.calls == 0
+
+    @pytest.mark.parametrize("question", ["<a" * 5_000, "x" * 8_190 + "<a>" * 9, "<a> " * 3_000])
+    def test_a_question_of_any_length_is_shown_within_the_space(self, corpus: MemoryBm25, question: str) -> None:
+        env = make(corpus)
+        observation, info = env.reset(options={"task": {"question": question, "golden_answers": ["x"]}})
+        assert observation in env.observation_space
+        assert "<a" not in observation
+        whole = info["goal"].replace("&lt;", "")
+        assert "&" not in whole, "no escape is cut in half"
+        assert len(info["goal"]) > 8_000
 
     def test_a_passage_of_a_megabyte_is_cut(self) -> None:
         huge = MemoryBm25([Passage("1", "Rush", "Rush drummer " * 80_000)])

@@ -11,6 +11,7 @@ import pytest
 
 import agent_gym
 from agent_gym.core.errors import ConfigError, DataError, InvalidActionError
+from agent_gym.envs.sokoban.level import MAX_SIDE
 from tests.data import shared_data
 
 TINY = "#####\n#@$.#\n#####"
@@ -71,7 +72,21 @@ class TestActions:
             env.step("rigth")
 
 
+def largest() -> str:
+    """The largest level: a box and a goal on almost every cell."""
+    inside = MAX_SIDE - 2
+    row = f"#{'*' * inside}#"
+    return "\n".join(["#" * MAX_SIDE, f"#@{'*' * (inside - 1)}#", *[row] * (inside - 1), "#" * MAX_SIDE])
+
+
 class TestTexts:
+    @pytest.mark.parametrize("options", [{}, {"coordinates": True}, {"symbols": "xsb", "coordinates": True}])
+    def test_the_largest_level_is_in_the_observation_space(self, options: dict[str, Any]) -> None:
+        env = make(levels=[largest()], **options)
+        observation, _ = env.reset()
+        assert observation in env.observation_space
+        assert env.step("\U000f0000" * 4_096)[0] in env.observation_space
+
     def test_symbol_sets_legend_and_coordinates(self) -> None:
         plain, _ = make(levels=[TWO], symbols="xsb", legend=False).reset()
         assert plain == TWO

@@ -54,6 +54,28 @@ class TestObservations:
                 assert info["goal"] not in info["prompt_observation"]
                 info = env.step(env.oracle_action())[4]
 
+    @pytest.mark.parametrize("mode", ["text", "text_rich", "html"])
+    def test_endless_texts_are_cut_to_the_space(self, mode: str) -> None:
+        env = WebShopEnv(observation=mode)
+        env.reset(seed=3)
+        record = {**env.task.record, "instruction_text": "I want it. " * 300_000}
+        observation, info = env.reset(options={"task": record})
+        assert observation in env.observation_space
+        assert observation.endswith(" [...]")
+        assert len(info["prompt_observation"]) <= len(observation)
+
+    def test_half_a_surrogate_pair_finds_nothing_in_html_as_in_text(self) -> None:
+        shown = []
+        for mode in ("text", "html"):
+            env = WebShopEnv(observation=mode)
+            env.reset(seed=3)
+            observation, reward, terminated, _, info = env.step("search[\ud800]")
+            assert "Page 1 (Total results: 0)" in observation
+            shown.append((reward, terminated, info["valid_action"], info["anchor"], info["admissible_actions"]))
+            observation.encode()
+            assert env.step("click[next >]")[4]["valid_action"]
+        assert shown[0] == shown[1]
+
     def test_the_anchor_shows_chosen_options_and_not_how_they_were_reached(self) -> None:
         env = WebShopEnv()
         env.reset(seed=5)

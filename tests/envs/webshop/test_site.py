@@ -252,6 +252,10 @@ def test_addresses_hold_any_text(words, selected, kind, sub_page):
         ("/item_page/s/B0PLAIN002/" + quote('["a"]') + "/1/{'size':'x'}", 400),
         ("/item_sub_page/s/B0PLAIN002/" + quote('["a"]') + "/1/Secrets/%7B%7D", 400),
         ("/done/s/B0PLAIN002/[]", 400),
+        ("/search_results/s/" + quote('["\\ud800"]') + "/1", 400),
+        ("/item_page/s/B0PLAIN002/" + quote('["\\udfff"]') + "/1/%7B%7D", 400),
+        ("/item_page/s/B0PLAIN002/" + quote('["a"]') + "/1/" + quote('{"size":"\\ud83d"}'), 400),
+        ("/done/s/B0PLAIN002/" + quote('{"\\ud800":"x"}'), 400),
         ("/x-fixed_999999", 404),
         ("/x-fixed_", 404),
     ],
@@ -278,6 +282,13 @@ def test_large_bodies_and_long_searches_are_refused(client):
     assert client.post("/s", data={"search_query": "a" * 4097}).status_code == 400
     assert client.post("/s", data={"search_query": "a" * 4096}).status_code == 200
     assert client.post("/s", data={"search_query": ""}, follow_redirects=False).headers["location"] == "/s"
+    assert (
+        client.post("/s", data={"search_query": "a"} | dict.fromkeys(map(str, range(19)), "x")).status_code == 200
+    )
+    assert (
+        client.post("/s", data={"search_query": "a"} | dict.fromkeys(map(str, range(20)), "x")).status_code == 400
+    )
+    assert client.post("/s", content=b"x", headers={"content-length": "9" * 5_000}).status_code == 413
     assert client.post(item(), data={"a": "b"}).status_code == 405
     assert client.request("DELETE", "/s").status_code == 405
     assert MAX_BODY < 10_000_000
@@ -290,6 +301,7 @@ def fuzz(client: TestClient, count: int, seed: int) -> set[int]:
     pieces += ["Description", "Reviews", "..", ".", "", "%2e%2e", "%00", "%", "%zz", "%ff", "static", "health"]
     pieces += [quote(value, safe="") for value in AWKWARD]
     pieces += ['["a"]', "1", "{}", '{"size":"café"}', "[]", "[[", "null", "NaN", "1e999", "\\", "0", "-1"]
+    pieces += [quote('["\\ud800"]'), quote('{"size":"\\udfff"}'), '["\\ud83d\\ude00"]']
     pieces += ["[" * 3000, '{"a":' * 500, "9" * 40, "<script>", "'; DROP TABLE", "a" * 3000, "?", "#", "?a=b", "*"]
     shapes = [
         f"/search_results/s/{quote(json.dumps(['shirt']))}/1",
@@ -312,6 +324,8 @@ def fuzz(client: TestClient, count: int, seed: int) -> set[int]:
             path = path[:at] + chr(rng.choice([0x25, 0x26, 0x2F, 0x5C, 0x7E, 0xE9, 0x4F60])) + path[at + 1 :]
         scheme = rng.random()
         body = {"search_query": rng.choice([*AWKWARD, "a" * 5000, "\x00", "<r>", "<q> shirts", " ", "  x"])}
+        if rng.random() < 0.1:
+            body |= dict.fromkeys(map(str, range(rng.randrange(40))), "x")
         path = path.partition("#")[0]  # what follows never leaves the client
         url = "http://shop.test" + quote(path, safe="/%?#[]{}\"':;*\\<>&=+,@!$()~")
         if scheme < 0.6:

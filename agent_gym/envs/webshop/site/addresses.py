@@ -35,6 +35,7 @@ _RESULTS: Final = "search_results"
 _ITEM: Final = "item_page"
 _SUB_PAGE: Final = "item_sub_page"
 _DONE: Final = "done"
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 RESERVED: Final = frozenset({_RESULTS, _ITEM, _SUB_PAGE, _DONE, "static", "health", "favicon"})
 """First parts of addresses that no session can have as a name."""
 
@@ -72,7 +73,7 @@ class Address:
     def path(self) -> str:
         """Return the address, without host."""
         words, options = _encode(list(self.keywords)), _encode(dict(self.selected))
-        kind, session, asin = self.kind, self.session, quote(self.asin, safe="")
+        kind, session, asin = self.kind, self.session, _quote(self.asin)
         if kind is PageKind.INDEX:
             return f"/{session}"
         if kind is PageKind.RESULTS:
@@ -122,7 +123,12 @@ def split_query(text: str) -> tuple[str, ...]:
 
 
 def _encode(value: Any) -> str:
-    return quote(json.dumps(value, ensure_ascii=False, separators=(",", ":")), safe="")
+    return _quote(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _quote(text: str) -> str:
+    """Percent-encode a text; half of a surrogate pair, which has no UTF-8, becomes U+FFFD as in browsers."""
+    return quote(_LONE_SURROGATE.sub("\ufffd", text), safe="")
 
 
 def _decode(part: bytes) -> str:
@@ -142,9 +148,12 @@ def _session(text: str) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        found = json.loads(text)
+        # An escape can hold half of a surrogate pair, which no page can show.
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
         raise BadAddressError("the address holds no valid JSON where words or options should be") from None
+    return found
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from agent_gym.envs.webshop.site.visits import MAX_SESSIONS, Goals, Visit, Visit
 
 MAX_BODY: Final = 65_536
 """Bytes of a form."""
+_MOST_FIELDS: Final = 20
 _SEARCHES: Final = 4
 """Searches at once; each thread has working arrays of its own."""
 _STATIC: Final = {
@@ -172,10 +173,14 @@ class ShopSite:
         html = render(page, visit.name, assets=self._assets, goal=visit.goal, parts=parts)
         if self._log is not None:
             await run_in_threadpool(self._log.write, visit.name, page, request.url.path, visit.goal, parts)
-        return HTMLResponse(html, headers=self._headers)
+        return HTMLResponse(html.encode("utf-8", "replace"), headers=self._headers)
 
     async def _search(self, request: Request, address: Address) -> Response:
-        form = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=20, errors="replace")
+        body = (await _body(request)).decode("utf-8", "replace")
+        try:
+            form = parse_qs(body, max_num_fields=_MOST_FIELDS, errors="replace")
+        except ValueError as error:
+            raise HTTPException(400, f"a form has at most {_MOST_FIELDS} fields") from error
         text = form.get("search_query", [""])[0]
         if not text:
             target = address
@@ -228,7 +233,7 @@ async def _body(request: Request) -> bytes:
         HTTPException: It is larger than `MAX_BODY`.
     """
     announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced) > MAX_BODY:
+    if not announced.isdecimal() or len(announced) > 20 or int(announced) > MAX_BODY:
         raise HTTPException(413, f"a form has at most {MAX_BODY:,} bytes")
     parts: list[bytes] = []
     size = 0

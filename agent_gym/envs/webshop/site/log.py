@@ -43,7 +43,10 @@ class VisitLog:
         if parts is not None:
             row |= {"reward": parts.score, "reward_info": parts.verbose()}
         line = json.dumps(row, ensure_ascii=False) + "\n"
-        with self._lock, (self._folder / f"{session}.jsonl").open("a", encoding="utf-8") as stream:
+        with (
+            self._lock,
+            (self._folder / f"{session}.jsonl").open("a", encoding="utf-8", errors="replace") as stream,
+        ):
             stream.write(line)
 
 
