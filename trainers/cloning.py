@@ -244,7 +244,7 @@ def _step(
         right_content += float((stats.greedy & content).sum())
         n_tokens += packed.n_tokens
         n_content += int(content.sum())
-    torch.nn.utils.clip_grad_norm_(policy.parameters(), settings.max_grad_norm)
+    torch.nn.utils.clip_grad_norm_(policy.parameters(), settings.max_grad_norm or math.inf)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return loss_sum, right / n_tokens, right_content / n_content if n_content else math.nan

@@ -17,7 +17,9 @@ from trainers.algorithms import AdvantageKind, AlgorithmConfig, get_algorithm
 from trainers.cloning_settings import CloningSettings
 from trainers.detector import check_names
 from trainers.lora_settings import LoraSettings
+from trainers.samplers.base import SamplingSettings
 from trainers.schedules import Schedule
+from trainers.tiny_settings import TinySpec
 
 TINY = "tiny"
 
@@ -93,10 +95,9 @@ class EnvPart:
 
 
 class Precision(StrEnum):
-    """Dtype of mixed-precision computation."""
+    """Dtype of mixed-precision computation. float16 is none: its gradients vanish without a scaled loss."""
 
     BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
 
 
 class SamplerKind(StrEnum):
@@ -159,8 +160,8 @@ class ModelSettings:
     path: str = TINY
     """"tiny" builds a small decoder on the spot; otherwise a folder or hub id of a causal language model."""
     dtype: str = "auto"
-    """Weights' dtype: auto (the checkpoint's), float32, bfloat16, float16. Full training at small learning rates
-    needs float32: 16 bits round most updates away."""
+    """Weights' dtype: auto (the checkpoint's), float32, bfloat16. Full training at small learning rates needs
+    float32: 16 bits round most updates away. float16 is refused: most of its gradients would be 0."""
     autocast: Precision | None = None
     """Compute in this dtype while the weights keep theirs; None computes in the weights' dtype."""
     lora: LoraSettings | None = None
@@ -177,6 +178,18 @@ class ModelSettings:
     """Attention heads of the tiny model."""
     vocab_size: int = 512
     """Most tokens of the tiny model's tokenizer."""
+
+    def __post_init__(self) -> None:
+        if self.path == TINY:
+            self.tiny_spec()
+
+    def tiny_spec(self) -> TinySpec:
+        """Return the sizes of the tiny model.
+
+        Raises:
+            ConfigError: They do not fit each other.
+        """
+        return TinySpec(hidden=self.hidden, layers=self.layers, heads=self.heads, vocab_size=self.vocab_size)
 
 
 @dataclass(frozen=True)
@@ -223,6 +236,17 @@ class RolloutSettings:
     importance_cap: float = 2.0
     """Largest such weight."""
 
+    def __post_init__(self) -> None:
+        self.sampling()
+
+    def sampling(self) -> SamplingSettings:
+        """Return how training replies are drawn: from the whole distribution.
+
+        Raises:
+            ConfigError: They cannot be drawn so.
+        """
+        return SamplingSettings(temperature=self.temperature, max_reply_tokens=self.max_reply_tokens).for_training()
+
 
 @dataclass(frozen=True)
 class OptimSettings:
@@ -240,11 +264,11 @@ class OptimSettings:
     weight_decay: float = 0.01
     """AdamW weight decay."""
     beta1: float = 0.9
-    """AdamW beta 1."""
+    """AdamW's decay of the mean gradient, in [0, 1)."""
     beta2: float = 0.999
-    """AdamW beta 2."""
+    """AdamW's decay of the mean squared gradient, in [0, 1)."""
     grad_clip: float = 1.0
-    """Gradient norm is clipped to this."""
+    """Gradient norm is clipped to this; 0 clips nothing, and the norm is logged all the same."""
     passes: int = 1
     """Passes over each batch."""
     minibatch_rows: int = 0
@@ -258,6 +282,11 @@ class OptimSettings:
     start from one state hold many where prompts are short."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time, equal results."""
+
+    def __post_init__(self) -> None:
+        for name in ("beta1", "beta2"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ConfigError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -282,6 +311,23 @@ class EvaluationSettings:
     """Top-k sampling, evaluation only; 0 is off."""
     greedy: bool = False
     """Take the most likely token instead of sampling."""
+
+    def __post_init__(self) -> None:
+        self.sampling()
+
+    def sampling(self, max_reply_tokens: int = 1) -> SamplingSettings:
+        """Return how evaluation replies of a length are drawn.
+
+        Raises:
+            ConfigError: They cannot be drawn so.
+        """
+        return SamplingSettings(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            max_reply_tokens=max_reply_tokens,
+            greedy=self.greedy,
+        )
 
 
 @dataclass(frozen=True)
@@ -338,6 +384,11 @@ class TrainConfig:
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
+    @property
+    def trains(self) -> bool:
+        """Whether the run changes any weights, rather than evaluating a model only."""
+        return self.iterations > 0 or self.cloning.episodes > 0
+
     def __post_init__(self) -> None:
         for section, limits in _LEAST.items():
             settings = getattr(self, section) if section else self
@@ -374,6 +425,11 @@ class TrainConfig:
             raise ConfigError(
                 f"model.lora adapts a pretrained model, but model.path is {TINY!r}, whose random weights need full "
                 "training; name a model or leave model.lora out"
+            )
+        if self.model.dtype == "float16" and self.trains:
+            raise ConfigError(
+                "model.dtype='float16' cannot be trained: without a scaled loss most gradients round to 0. Set "
+                "model.dtype='bfloat16', or 'float32' with model.autocast='bfloat16'"
             )
         if self.rollout.sampler is SamplerKind.HF and self.rollout.sampler_options:
             raise ConfigError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -68,8 +69,11 @@ def _problem(item: Any) -> str:
         known = _fields_at(item["loc"][:-1])
         return f"no setting {where!r}.{suggest(str(item['loc'][-1]), known)} Known here: {', '.join(known)}"
     text = str(item.get("ctx", {}).get("error", item["msg"]))
-    if not where or isinstance(item["input"], dict):
+    if not where:
         return text
+    if isinstance(item["input"], dict):  # a section that refuses itself names the setting first
+        named = re.match(r"\w*", text)
+        return f"{where}{'.' if named and named[0] in _fields_at(item['loc']) else ': '}{text}"
     return f"{where}: {text} (got {item['input']!r})"
 
 

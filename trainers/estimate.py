@@ -314,12 +314,9 @@ def model_shape(config: TrainConfig) -> ModelShape:
     settings = config.model
     with torch.device("meta"):
         if settings.path == TINY:
-            from trainers.tiny import TinySpec, tiny_model
+            from trainers.tiny import tiny_model
 
-            spec = TinySpec(
-                hidden=settings.hidden, layers=settings.layers, heads=settings.heads, vocab_size=settings.vocab_size
-            )
-            model: Any = tiny_model(spec, settings.vocab_size)
+            model: Any = tiny_model(settings.tiny_spec(), settings.vocab_size)
             default = torch.float32
         else:
             source = locate_model(settings) or settings.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 
 from agent_gym.core.batch import EnvRunner, InProcessRunner
 from agent_gym.core.driver import EnvFace
+from agent_gym.core.errors import ConfigError
 from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.prompts import PromptBuilder, template_for
 from agent_gym.core.replies import ReplyGrammar
@@ -19,7 +21,7 @@ from trainers.masking import PromptSources
 from trainers.policy import Policy
 from trainers.samplers.base import Sampler, SamplingSettings
 from trainers.samplers.hf import HFSampler
-from trainers.tiny import TinySpec, build_tiny
+from trainers.tiny import build_tiny
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,7 @@ def tiny_policy(
     """Build the embedded policy, its tokenizer trained on `corpus`; the grammars' tags become tokens."""
     tags = dict.fromkeys(tag for grammar in grammars for tag in (*grammar.tags, grammar.thought_tag))
     markup = tuple(text for tag in tags for text in (f"<{tag}>", f"</{tag}>"))
-    spec = TinySpec(
-        hidden=settings.hidden,
-        layers=settings.layers,
-        heads=settings.heads,
-        vocab_size=settings.vocab_size,
-        seed=seed,
-    )
+    spec = replace(settings.tiny_spec(), seed=seed)
     if markup:
         spec = replace(spec, markup=markup)
     return build_tiny(corpus, spec, device=device)
@@ -116,7 +112,17 @@ def _load(source: str | Path, settings: ModelSettings, device: str) -> Policy:
 
 
 def prepare_training(policy: Policy, config: TrainConfig) -> list[str]:
-    """Set how the policy is differentiated; returns what a user should know of these weights."""
+    """Set how the policy is differentiated; returns what a user should know of these weights.
+
+    Raises:
+        ConfigError: Its weights are float16, and the run trains them or adapters beside them.
+    """
+    if config.trains and any(value.dtype is torch.float16 for value in policy.model.parameters()):
+        raise ConfigError(
+            f"the weights at model.path={config.model.path!r} are float16 (model.dtype={config.model.dtype!r}), "
+            "which cannot be trained: without a scaled loss most gradients round to 0. Set model.dtype='bfloat16', "
+            "or 'float32' with model.autocast='bfloat16'"
+        )
     if config.optim.gradient_checkpointing:
         policy.enable_gradient_checkpointing()
     short = {str(value.dtype).removeprefix("torch.") for value in policy.parameters() if value.itemsize < 4}
@@ -151,29 +157,23 @@ def make_sampler(policy: Policy, config: TrainConfig) -> Sampler:
 
 
 def training_sampling(config: TrainConfig) -> SamplingSettings:
-    """Return how training replies are drawn; truncated sampling is refused."""
-    rollout = config.rollout
-    return SamplingSettings(
-        temperature=rollout.temperature, max_reply_tokens=rollout.max_reply_tokens
-    ).for_training()
+    """Return how training replies are drawn."""
+    return config.rollout.sampling()
 
 
 def evaluation_sampling(config: TrainConfig) -> SamplingSettings:
     """Return how evaluation replies are drawn."""
-    settings = config.evaluation
-    return SamplingSettings(
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        top_k=settings.top_k,
-        max_reply_tokens=config.rollout.max_reply_tokens,
-        greedy=settings.greedy,
-    )
+    return config.evaluation.sampling(config.rollout.max_reply_tokens)
 
 
 def configure_torch(config: TrainConfig) -> None:
-    """Set threads and determinism of this process as the settings ask."""
+    """Set threads and determinism of this process as the settings ask; to be called before CUDA computes."""
     if config.run.threads:
         torch.set_num_threads(config.run.threads)
-    if config.run.deterministic and torch.cuda.is_available():
+    if not config.run.deterministic:
+        return
+    # cuBLAS repeats its results with a workspace of fixed size only, which it reads when it starts.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    if torch.cuda.is_available():
         # CPU kernels repeat as they are at one thread count; the switch itself is slow to import.
         torch.use_deterministic_algorithms(True, warn_only=True)

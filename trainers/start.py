@@ -33,6 +33,12 @@ from trainers.tasks import TaskSampler
 
 _SAVE_SECONDS = 60.0
 """Time between checkpoints of cloning: what a kill costs at most."""
+THOUGHTLESS = (
+    "The prompt asks for a thought (env.thoughts=true), but the experts' replies hold none: cloning teaches the "
+    "policy to answer without thinking. A model that can think needs no cloning (cloning.episodes=0); else set "
+    "env.thoughts=false."
+)
+"""What is said before the replies of experts are cloned for a prompt that asks for thoughts."""
 _TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
 
@@ -85,14 +91,17 @@ class Start:
         config = self.config
         started = time.perf_counter()
         tiny = config.model.path == TINY
+        # A model is loaded first: what is wrong with it shows before the experts play.
+        loaded = None if tiny else self._prepared(load_policy(config.model, device))
+        if config.cloning.episodes and config.env.thoughts:
+            self.reporter.say(THOUGHTLESS)
         experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
-        if tiny:
+        if loaded is None:
             texts = [text for builder, played in experts for text in corpus(played, builder)]
             grammars = [lane.train.face.env.reply_grammar for lane in lanes.lanes]
-            policy = tiny_policy(texts, config.model, config.seed, device, grammars)
+            policy = self._prepared(tiny_policy(texts, config.model, config.seed, device, grammars))
         else:
-            policy = load_policy(config.model, device)
-        policy = self._prepared(policy)
+            policy = loaded
         n_experts = sum(len(played) for _, played in experts)
         report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": n_experts}
         if config.cloning.episodes:

@@ -9,59 +9,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from agent_gym.core.errors import ConfigError
 from trainers.policy import Policy
+from trainers.tiny_settings import END, PAD, SPECIAL, TinySpec
 
-END = "<|end|>"
-PAD = "<|pad|>"
-ROLES = ("system", "user", "assistant", "tool")
-_SPECIAL = (PAD, END, *(f"<|{role}|>" for role in ROLES))
-_BYTES = 256
+__all__ = ["CHAT_TEMPLATE", "TinySpec", "build_tiny", "build_tokenizer", "tiny_model"]
+
 _MAX_CELLS = 64
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '" + END + "' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TinySpec:
-    """Size of a tiny policy; the defaults give about 0.13 M weights."""
-
-    hidden: int = 64
-    """Width of the residual stream; a multiple of `heads`, with an even head size."""
-    layers: int = 2
-    """Transformer blocks."""
-    heads: int = 4
-    """Attention heads."""
-    feed_forward: int = 4
-    """Width of the gated feed-forward layer as a multiple of `hidden`, split over its two input matrices."""
-    vocab_size: int = 512
-    """Upper limit on tokens: 256 bytes, markers, markup and learned merges."""
-    max_positions: int = 4096
-    """Longest context."""
-    markup: tuple[str, ...] = ("<action>", "</action>", "<think>", "</think>")
-    """Reply tags that are one token each."""
-    seed: int = 0
-    """Seed of the initial weights."""
-
-    def __post_init__(self) -> None:
-        if self.hidden % self.heads or (self.hidden // self.heads) % 2:
-            raise ConfigError(
-                f"hidden must be a multiple of heads with an even head size, got hidden={self.hidden}, "
-                f"heads={self.heads}"
-            )
-        least = _BYTES + len(_SPECIAL) + len(self.markup)
-        if self.vocab_size < least:
-            raise ConfigError(f"vocab_size must be at least {least} (bytes and markers), got {self.vocab_size}")
-        if min(self.layers, self.heads, self.feed_forward, self.max_positions) < 1:
-            raise ConfigError("layers, heads, feed_forward and max_positions must be at least 1")
 
 
 def build_tokenizer(corpus: Iterable[str], spec: TinySpec | None = None) -> Any:
@@ -96,7 +58,7 @@ def build_tokenizer(corpus: Iterable[str], spec: TinySpec | None = None) -> Any:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=spec.vocab_size - len(spec.markup),
-        special_tokens=list(_SPECIAL),
+        special_tokens=list(SPECIAL),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -106,7 +68,7 @@ def build_tokenizer(corpus: Iterable[str], spec: TinySpec | None = None) -> Any:
         tokenizer_object=tokenizer,
         eos_token=END,
         pad_token=PAD,
-        additional_special_tokens=list(_SPECIAL[2:]),
+        additional_special_tokens=list(SPECIAL[2:]),
         clean_up_tokenization_spaces=False,
         model_max_length=spec.max_positions,
     )

@@ -20,6 +20,7 @@ rank with fewer micro-batches than another takes empty ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -301,7 +302,7 @@ class Updater:
             )
             if report is not None:
                 yield report
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip)
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip or math.inf)
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         finite = bool(torch.isfinite(norm))
         if finite:

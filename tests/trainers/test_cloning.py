@@ -139,6 +139,15 @@ def test_microbatches_change_no_result():
     torch.testing.assert_close(cut_weights, weights, atol=2e-4, rtol=0)
 
 
+def test_gradients_are_clipped_unless_the_limit_is_0():
+    def run(limit):
+        policy = tiny_policy()
+        clone(policy, lesson(policy, 12), dataclasses.replace(FAST, max_grad_norm=limit))
+        return policy.checksum()
+
+    assert run(0.0) == run(1e9) != run(1e-9)
+
+
 def test_tokens_of_weight_zero_teach_nothing():
     policy = tiny_policy()
     row = TokenRow.from_reply([2, 3], [4, 5], weights=[0.0, 0.0])
@@ -168,7 +177,7 @@ def test_the_rate_rises_then_follows_its_schedule():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": -1.0}, {"warmup": 2.0}, {"max_grad_norm": 0.0}],
+    [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": -1.0}, {"warmup": 2.0}, {"max_grad_norm": -1.0}],
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):

@@ -75,7 +75,21 @@ def test_toml_and_json_files_give_the_same_settings(tmp_path: Path) -> None:
         ({"optim": {"learning_rate": -1.0}}, ["optim.learning_rate", "-1.0"]),
         ({"optim": {"learning_rate": float("nan")}}, ["optim.learning_rate", "nan"]),
         ({"optim": {"passes": 0}}, ["optim.passes", "0"]),
-        ({"cloning": {"epochs": 0}}, ["epochs", "0"]),
+        ({"cloning": {"epochs": 0}}, ["cloning.epochs", "0"]),
+        ({"rollout": {"temperature": 0}}, ["rollout.temperature must be a positive number, got 0"]),
+        ({"evaluation": {"temperature": -1}}, ["evaluation.temperature", "-1.0", "greedy=true"]),
+        ({"evaluation": {"top_p": 0}}, ["evaluation.top_p must be in (0, 1], got 0"]),
+        ({"evaluation": {"top_k": -1}}, ["evaluation.top_k", "-1"]),
+        ({"optim": {"beta1": 1.5}}, ["optim.beta1 must be at least 0 and below 1, got 1.5"]),
+        ({"optim": {"beta2": 1.0}}, ["optim.beta2", "1.0"]),
+        ({"optim": {"grad_clip": -1}}, ["optim.grad_clip", "-1"]),
+        ({"model": {"heads": 3}}, ["model.hidden", "hidden=64, heads=3"]),
+        ({"model": {"heads": 0}}, ["model.heads must be at least 1, got 0"]),
+        ({"model": {"layers": 0}}, ["model.layers must be at least 1, got 0"]),
+        ({"model": {"vocab_size": 9}}, ["model.vocab_size", "got 9"]),
+        ({"model": {"path": "some/model", "dtype": "float16"}}, ["model.dtype='float16'", "bfloat16"]),
+        ({"model": {"path": "some/model", "autocast": "float16"}}, ["model.autocast", "'bfloat16'", "'float16'"]),
+        ({"algorithm": {"name": "sampo", "kl_kind": "k1"}}, ["algorithm.kl_kind='k1'"]),
         ({"run": {"checkpoint_every": 0}}, ["run.checkpoint_every", "0"]),
         ({"run": {"keep_checkpoints": 0}}, ["run.keep_checkpoints"]),
         ({"env": {"context": "fulll"}}, ["env.context", "'full'"]),
@@ -101,6 +115,12 @@ def test_what_cannot_work_is_named(values: dict[str, Any], parts: list[str]) -> 
 def test_every_problem_is_listed() -> None:
     with pytest.raises(ConfigError, match=r"rollout\.group.*iteratons"):
         resolve_config({"iteratons": 3, "rollout": {"group": 3}})
+
+
+def test_sizes_of_the_tiny_model_are_no_matter_to_another_one_and_float16_may_be_evaluated() -> None:
+    assert resolve_config({"model": {"path": "some/model", "heads": 3}}).model.heads == 3
+    evaluated = {"model": {"path": "some/model", "dtype": "float16"}, "iterations": 0}
+    assert resolve_config(evaluated).model.dtype == "float16"
 
 
 def test_groups_of_one_may_train_without_a_baseline() -> None:

@@ -17,7 +17,10 @@ from trainers.batch import Batch
 from trainers.lora import AdapterReference, LoraSettings, add_lora, reference_of
 from trainers.packing import TokenRow, pack
 from trainers.policy import Policy
+from trainers.reporting import SilentReporter
 from trainers.setup import load_policy, load_trained, make_sampler, prepare_training
+from trainers.start import THOUGHTLESS
+from trainers.trainer import Trainer
 from trainers.update import MicroStep, Updater
 
 pytest.importorskip("peft", reason="peft is not installed")
@@ -133,6 +136,41 @@ def test_a_run_computes_in_sixteen_bits_while_its_weights_stay_whole(tmp_path, b
     (note,) = prepare_training(short, config)
     assert "bfloat16" in note and "model.autocast=bfloat16" in note
     assert prepare_training(add_lora(short, LoraSettings()), config) == []
+
+
+def test_weights_of_float16_are_not_trained(base):
+    config = small_config(f"model.path={base}")
+    half = Policy.load(base, device="cpu", dtype="float16")
+    for policy in (half, add_lora(half, LoraSettings())):
+        with pytest.raises(ConfigError, match=r"float16.*model\.dtype='bfloat16'"):
+            prepare_training(policy, config)
+    prepare_training(half, small_config(f"model.path={base}", "iterations=0", "cloning.episodes=0"))
+
+
+class Listener(SilentReporter):
+    """Remembers what was said and which phases had begun by then."""
+
+    def __init__(self):
+        self.heard = []
+
+    def say(self, text):
+        self.heard.append(text)
+
+    def phase(self, name, total):
+        self.heard.append(name)
+        return super().phase(name, total)
+
+
+@pytest.mark.parametrize(("thoughts", "episodes"), [("true", 4), ("false", 4), ("true", 0)])
+def test_cloning_replies_without_thoughts_for_a_prompt_that_asks_for_them_is_said_first(
+    tmp_path, base, thoughts, episodes
+):
+    folder = run(tmp_path / "run", base, f"env.thoughts={thoughts}", f"cloning.episodes={episodes}", iterations=0)
+    listener = Listener()
+    Trainer(folder, listener).run()
+    warned = thoughts == "true" and episodes > 0
+    assert (listener.heard[0] == THOUGHTLESS) == warned
+    assert listener.heard.count(THOUGHTLESS) == warned
 
 
 def test_settings_reach_the_model(base):

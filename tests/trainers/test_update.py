@@ -266,6 +266,15 @@ def test_gradients_are_clipped_and_the_norm_is_that_before() -> None:
     assert float((weights(clipped) - start).norm()) == pytest.approx(0.1 * 0.01, rel=1e-3)
 
 
+def test_a_limit_of_0_clips_nothing() -> None:
+    free, off = make(level("token")), make(level("token"), grad_clip=0.0)
+    _, (one,) = run(free, batch_of(free.policy))
+    _, (other,) = run(off, batch_of(off.policy))
+    assert one == other
+    assert one.grad_norm > 0
+    assert torch.equal(weights(free), weights(off))
+
+
 def test_a_batch_without_rows_takes_no_step() -> None:
     updater = make(level("token"))
     empty = replace(batch_of(updater.policy), rows=())

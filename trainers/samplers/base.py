@@ -38,7 +38,7 @@ class SamplingSettings:
         if not 0.0 < self.temperature < float("inf"):
             raise ConfigError(
                 f"temperature must be a positive number, got {self.temperature}; "
-                "use greedy=True for the likeliest token"
+                "in evaluation, greedy=true takes the likeliest token"
             )
         if not 0.0 < self.top_p <= 1.0:
             raise ConfigError(f"top_p must be in (0, 1], got {self.top_p}")
