@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ _AGAIN = frozenset({408, 409, 425, 429})
 _HOPELESS = frozenset({401, 403, 404, 405})
 _SHOWN = 300  # characters of a body in messages
 _LONGEST_BODY = 32 * 2**20
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a character, as a reply cut between two tokens may end with: no request could carry it back."""
 _COUNTING_SLACK = 2  # tokens by which services count a cut reply differently from its limit
 
 
@@ -134,14 +137,14 @@ class ChatEndpoint:
     Args:
         url: Base address, such as `http://localhost:8000/v1`.
         model: Name of the model as the service knows it.
-        key: Bearer token, or None.
+        key: Bearer token, or None; blanks around it, a line feed say, do not count.
         settings: Time-outs and retries.
         connections: Most requests at once.
         ledger: Where requests, tokens and faults are counted.
         sleep: Waits for a number of seconds; the default wakes up when the endpoint is closed.
 
     Raises:
-        ConfigError: httpx is not installed, or the address is none.
+        ConfigError: httpx is not installed, the address is none, or no header can hold the key.
     """
 
     def __init__(
@@ -163,6 +166,12 @@ class ChatEndpoint:
             ) from error
         if not url.startswith(("http://", "https://")):
             raise ConfigError(f"an endpoint's address starts with http:// or https://, got {url!r}")
+        key = (key or "").strip()
+        if not all("!" <= sign <= "~" for sign in key):  # the key itself is shown nowhere
+            raise ConfigError(
+                f"the key of {url} holds a blank, a control character or one beyond ASCII, which no request can "
+                "carry; set it anew (openai agents read it from OPENAI_API_KEY)"
+            )
         self._httpx = httpx
         self._url = url.rstrip("/") + "/chat/completions"
         self._model = model
@@ -171,7 +180,7 @@ class ChatEndpoint:
         self._closed = threading.Event()
         self._sleep = sleep or self._closed.wait
         self._client = httpx.Client(
-            headers={} if not key else {"Authorization": f"Bearer {key}"},
+            headers={"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})},
             timeout=httpx.Timeout(self._settings.timeout, connect=min(10.0, self._settings.timeout), pool=None),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
         )
@@ -222,7 +231,9 @@ class ChatEndpoint:
         deadline = time.monotonic() + self._settings.timeout
         answering = False
         try:
-            with self._client.stream("POST", self._url, json=body) as response:
+            # In ASCII, which can write half a character too, as the arguments of a tool call may hold one.
+            content = json.dumps(body, separators=(",", ":")).encode("ascii")
+            with self._client.stream("POST", self._url, content=content) as response:
                 answering = True
                 data = bytearray()
                 for part in response.iter_bytes():
@@ -260,7 +271,7 @@ class ChatEndpoint:
     ) -> Completion | _Problem:
         """Return the reply in a body, or what is wrong with the body."""
         try:
-            values = json.loads(text)
+            values = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(json.loads(text), ensure_ascii=False)))
             choice = values["choices"][0]
             message, finish = choice["message"], choice.get("finish_reason")
             content = message.get("content")

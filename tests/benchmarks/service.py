@@ -95,6 +95,8 @@ class Service:
         text = body["messages"][-1]["content"]
         moves = text.split("Moves that change the board: ")[-1].split(".")[0].split(", ")
         reply, finish = f"<action>{moves[0]}</action>", "stop"
+        if kind == "half":
+            reply = "<action>up\ud83d</action>"
         if kind == "cut":
             reply, finish = "I would first look at the", "length"
         message = {"role": "assistant", "content": reply}

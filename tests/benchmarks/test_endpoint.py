@@ -42,6 +42,29 @@ def test_what_may_pass_is_tried_again(service, model, tries):
     assert done.seconds > 0
 
 
+def test_half_a_character_is_replaced_so_that_the_conversation_can_be_sent_back(service):
+    done = ask(service, "half")
+    assert done.text == "<action>up\ufffd</action>"
+    endpoint = ChatEndpoint(service.url, "plain")
+    said = [{"role": "assistant", "content": "\ud83d"}, *HELLO]  # as a tool call's arguments may hold it
+    assert endpoint.complete(said, {"max_tokens": 8}, 0).text == "<action>left</action>"
+    endpoint.close()
+
+
+@pytest.mark.parametrize("key", ["two words", "schl\u00fcssel", "a\tb"])
+def test_a_key_that_no_header_can_hold_is_named_without_being_shown(key):
+    with pytest.raises(ConfigError, match="the key of http://localhost/v1 holds") as caught:
+        ChatEndpoint("http://localhost/v1", "plain", key)
+    assert key not in str(caught.value)
+
+
+def test_a_key_is_sent_without_the_line_feed_behind_it(service):
+    endpoint = ChatEndpoint(service.url, "plain", "secret\n")
+    endpoint.complete(HELLO, {"max_tokens": 8}, 0)
+    endpoint.close()
+    assert service.requests[-1]["auth"] == "Bearer secret"
+
+
 def test_a_slow_answer_is_given_up_and_asked_for_again(service):
     assert ask(service, "slow-1", timeout=1.0).tries == 2
 
