@@ -1,12 +1,49 @@
-"""Files written whole: a reader finds the old one or the new one, and who cannot write is told what to do."""
+"""Files read and written whole.
+
+A reader of what is written finds the old file or the new one, and who cannot write is told what to do. What is read
+may be compressed, and is never larger than its reader expects.
+"""
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
+import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
 
 from agent_gym.core.errors import DataError
+
+DAMAGES: Final = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading a file and decompressing it can raise."""
+_BLOCK: Final = 1 << 20
+
+
+def read_whole(path: Path, most: int) -> bytes:
+    """Return a file's content, decompressed where its name ends in `.gz` or `.xz`.
+
+    Args:
+        path: The file.
+        most: Most bytes of content; a small compressed file can hold any number.
+
+    Raises:
+        DataError: The file cannot be read, is damaged, or holds more.
+    """
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix.lower(), open)
+    blocks: list[bytes] = []
+    size = 0
+    try:
+        with opener(path, "rb") as stream:
+            while block := stream.read(_BLOCK):
+                size += len(block)
+                if size > most:
+                    raise DataError(f"{path} holds more than the {most:,} bytes that are read; split it")
+                blocks.append(block)
+    except DAMAGES as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    return b"".join(blocks)
 
 
 def write_whole(path: str | Path, text: str) -> Path:

@@ -56,7 +56,7 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """Queries that wait for a thread."""
-        return sum(len(item.queries) for item in self._queue)
+        return sum(len(item.queries) for item in self._queue if not item.result.done())
 
     async def search(self, queries: Sequence[str], k: int) -> list[Found]:
         """Return hits and passages of every query.
@@ -65,7 +65,8 @@ class Batcher:
             OverloadedError: Too many queries wait.
             RetrieverError: The search failed.
         """
-        if self.waiting + len(queries) > self._most_waiting and self._queue:
+        self._drop_gone()
+        if self._queue and self.waiting + len(queries) > self._most_waiting:
             raise OverloadedError(f"{self.waiting} queries wait already; at most {self._most_waiting} may")
         item = _Waiting(queries, k, asyncio.get_running_loop().create_future())
         self._queue.append(item)
@@ -85,8 +86,7 @@ class Batcher:
         """Search batches until nothing waits."""
         loop = asyncio.get_running_loop()
         try:
-            while self._queue:
-                batch = self._take()
+            while batch := self._take():
                 queries = [query for item in batch for query in item.queries]
                 try:
                     found = await loop.run_in_executor(self._pool, self._search, queries, batch[0].k)
@@ -106,7 +106,10 @@ class Batcher:
             self._busy -= 1
 
     def _take(self) -> list[_Waiting]:
-        """Take the first waiting request and later ones with the same k, as many as fit."""
+        """Take the first waiting request and later ones with the same k, as many as fit; none when none waits."""
+        self._drop_gone()
+        if not self._queue:
+            return []
         first = self._queue.popleft()
         batch, size = [first], len(first.queries)
         others: list[_Waiting] = []
@@ -119,6 +122,11 @@ class Batcher:
                 others.append(item)
         self._queue.extendleft(reversed(others))
         return batch
+
+    def _drop_gone(self) -> None:
+        """Forget requests that nobody waits for any more: their clients went away or ran out of time."""
+        if any(item.result.done() for item in self._queue):
+            self._queue = deque(item for item in self._queue if not item.result.done())
 
     def _search(self, queries: list[str], k: int) -> list[Found]:
         results = self._retriever.search_many(queries, k)

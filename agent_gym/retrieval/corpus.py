@@ -9,12 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from agent_gym.core.errors import DataError
+from agent_gym.core.files import DAMAGES
 from agent_gym.retrieval.base import Passage, clean_text
 
 
@@ -71,7 +71,7 @@ class CorpusReader:
         try:
             with opener(raw) as stream:
                 yield from stream
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        except DAMAGES as error:
             raise DataError(f"{self.path} cannot be decompressed: {error}") from error
 
 

@@ -19,6 +19,7 @@ import json
 from bisect import bisect_left
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,13 +92,18 @@ def read_postings(folder: str | Path) -> Postings:
     """Memory-map an index.
 
     Raises:
-        DataError: The folder holds no index, one of another version, or one with a file missing.
+        DataError: The folder holds no index, one of another version, or a damaged one.
     """
     folder = Path(folder)
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(f"no search index at {folder}: it has no {MANIFEST}. Build it again.")
-    manifest = json.loads(path.read_text("utf-8"))
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(folder, f"{MANIFEST}: {error}") from error
+    if not isinstance(manifest, dict):
+        raise _damaged(folder, f"{MANIFEST} is no object")
     if manifest.get("kind") != KIND or manifest.get("version") != VERSION:
         raise DataError(
             f"{folder} holds {manifest.get('kind')!r} version {manifest.get('version')!r}, expected {KIND!r} "
@@ -109,11 +115,31 @@ def read_postings(folder: str | Path) -> Postings:
             # A plain view: numpy's memmap class costs on every slice.
             arrays[name] = np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
         except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"the search index at {folder} is damaged ({error}). Build it again.") from error
-    return Postings(
-        **arrays,
-        tokens=manifest["tokens"],
-        filled=manifest["filled"],
-        analyzer=manifest["analyzer"],
-        fingerprint=manifest["fingerprint"],
-    )
+            raise _damaged(folder, str(error)) from error
+    _check_sizes(folder, arrays)
+    numbers, names = ("tokens", "filled"), ("analyzer", "fingerprint")
+    for key, kind in (*[(key, int) for key in numbers], *[(key, str) for key in names]):
+        if not isinstance(manifest.get(key), kind):
+            raise _damaged(folder, f"{MANIFEST} has {key}={manifest.get(key)!r}, expected {kind.__name__}")
+    content: dict[str, Any] = {**arrays, **{key: manifest[key] for key in (*numbers, *names)}}
+    return Postings(**content)
+
+
+def _check_sizes(folder: Path, arrays: dict[str, Array]) -> None:
+    """Raise DataError unless the arrays fit one another, so that no search reads beyond the end of one."""
+    for name, array in arrays.items():
+        shape = (None, 2) if name == "pair_values" else (None,)
+        if array.dtype.kind not in "iu" or len(array.shape) != len(shape) or array.shape[1:] != shape[1:]:
+            raise _damaged(folder, f"{name}.npy has the shape {array.shape} and the type {array.dtype}")
+    sizes = {name: len(array) for name, array in arrays.items()}
+    for name, starts in (("docs", "starts"), ("pairs", "starts"), ("terms", "term_starts"), ("ids", "id_starts")):
+        end = int(arrays[starts][-1]) if sizes[starts] else 0
+        if sizes[name] != end:
+            raise _damaged(folder, f"{name}.npy has {sizes[name]:,} entries, expected {end:,}")
+    for name, other in (("term_starts", sizes["starts"]), ("id_starts", sizes["id_ranks"] + 1)):
+        if sizes[name] != other:
+            raise _damaged(folder, f"{name}.npy has {sizes[name]:,} entries, expected {other:,}")
+
+
+def _damaged(folder: Path, what: str) -> DataError:
+    return DataError(f"the search index at {folder} is damaged ({what}). Build it again.")

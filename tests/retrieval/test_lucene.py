@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import multiprocessing
 import pickle
 from collections import Counter
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.retrieval import inversion, lucene
 from agent_gym.retrieval.lucene import LuceneIndex
-from agent_gym.retrieval.postings import read_postings
+from agent_gym.retrieval.postings import ARRAYS, read_postings
 from agent_gym.retrieval.similarity import K1, B, encoded_length
 from tests.data import read_json
 from tests.envs.webshop.recorded import FOLDER, products
@@ -210,11 +211,34 @@ def test_unusable_input_and_folders_are_named(tmp_path):
         read_postings(tmp_path)
 
 
-def test_damaged_index_is_reported(tmp_path):
+def shorten(path):
+    np.save(path, np.load(path)[:-1])
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_an_index_with_a_damaged_array_is_refused_when_it_is_opened(name, tmp_path):
     LuceneIndex.build(DOCUMENTS, tmp_path / "index")
-    (tmp_path / "index" / "docs.npy").write_bytes(b"")
-    with pytest.raises(DataError, match="damaged"):
-        LuceneIndex.open(tmp_path / "index")
+    path = tmp_path / "index" / f"{name}.npy"
+    damages = [lambda: path.write_bytes(b""), path.unlink]
+    if name != "pair_values":  # which pairs occur is not known without reading all postings
+        damages.insert(0, lambda: shorten(path))
+    for damage in damages:
+        damage()
+        with pytest.raises(DataError, match="damaged"):
+            LuceneIndex.open(tmp_path / "index")
+
+
+def test_an_index_with_a_damaged_manifest_is_refused_when_it_is_opened(tmp_path):
+    LuceneIndex.build(DOCUMENTS, tmp_path / "index")
+    path = tmp_path / "index" / "manifest.json"
+    whole = path.read_text()
+    kept = json.loads(whole)
+    names = ("kind", "version", "tokens", "filled", "analyzer", "fingerprint")
+    missing = [json.dumps({key: value for key, value in kept.items() if key != name}) for name in names]
+    for text in (whole[: len(whole) // 2], "", "[]", "\udc80", *missing, json.dumps({**kept, "tokens": "many"})):
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(DataError, match="again"):
+            LuceneIndex.open(tmp_path / "index")
 
 
 def test_an_index_is_only_searched_with_the_analyzer_that_built_it(stored, tmp_path):

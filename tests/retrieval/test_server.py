@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import http.server
 import json
@@ -37,6 +38,7 @@ from agent_gym.retrieval import (
     open_index,
     open_retriever,
 )
+from agent_gym.retrieval.batching import Batcher
 from agent_gym.retrieval.remote import RemoteConfig, RemoteRetriever
 from agent_gym.retrieval.server import ServerConfig
 from agent_gym.retrieval.wire import Dialect
@@ -318,6 +320,34 @@ def test_a_search_that_takes_too_long_is_told(on_disk: Bm25Retriever) -> None:
         answer = httpx.post(f"{url}/retrieve", json={"query": "river"}, timeout=60)
         gated.gate.set()
     assert answer.status_code == 504 and "0.2 seconds" in answer.json()["error"]
+
+
+def test_what_nobody_waits_for_any_more_takes_no_place_and_is_not_searched(on_disk: Bm25Retriever) -> None:
+    gated = GatedRetriever(on_disk)
+
+    async def play() -> None:
+        batcher = Batcher(gated, threads=1, most_batch=2, most_waiting=3)
+
+        def ask(query: str) -> asyncio.Task[Any]:
+            return asyncio.create_task(batcher.search([query], 1))
+
+        first, *gone = [ask("river") for _ in range(4)]
+        await asyncio.sleep(0)
+        for search in gone:
+            search.cancel()
+        await asyncio.wait(gone)
+        assert batcher.waiting == 0
+        fresh = [ask(f"item{number}") for number in range(3)]
+        await asyncio.sleep(0)
+        for search in fresh[:2]:  # the whole batch that comes next
+            search.cancel()
+        gated.gate.set()
+        assert (await fresh[2])[0][0][0].id == "p2"
+        await first
+        await batcher.close()
+
+    asyncio.run(play())
+    assert gated.batches == [(1, 1), (1, 1)]
 
 
 @pytest.mark.slow

@@ -12,20 +12,21 @@ What a file is follows from its ending and the keys of its rows, so nothing has 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import lzma
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import DataError
+from agent_gym.core.files import read_whole
 from agent_gym.envs.searchqa.questions import Question, read_golds
 
 ENDINGS = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
-_OPENERS: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+_PACKED = (".gz", ".xz")
+_MOST_BYTES = 1 << 32
+"""Bytes of a question file; the largest published one has some 700 million."""
 _KEPT = ("type", "hops", "level", "supporting_titles", "supporting_ids", "chain", "plan", "world")
 _PARQUET_COLUMNS = (
     "id",
@@ -43,13 +44,13 @@ _MUSIQUE_HOPS = re.compile(r"(\d)hop")
 
 def ending_of(path: Path) -> str:
     """Return the ending that tells the format, without that of a compression."""
-    inner = path.with_suffix("") if path.suffix in _OPENERS else path
+    inner = path.with_suffix("") if path.suffix in _PACKED else path
     return inner.suffix.lower()
 
 
 def stem_of(path: Path) -> str:
     """Return the file's name without endings."""
-    inner = path.with_suffix("") if path.suffix in _OPENERS else path
+    inner = path.with_suffix("") if path.suffix in _PACKED else path
     return inner.stem
 
 
@@ -202,11 +203,9 @@ def _text(value: Any) -> str:
 
 
 def _read(path: Path) -> str:
-    opener = _OPENERS.get(path.suffix, open)
     try:
-        with opener(path, "rb") as stream:
-            return str(stream.read().decode("utf-8-sig"))
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        return read_whole(path, _MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
@@ -215,14 +214,16 @@ def _json_lines(path: Path) -> Iterator[Any]:
         if line.strip():
             try:
                 yield json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}, line {number}: expected a JSON object ({error})") from error
 
 
 def _json_list(path: Path) -> Iterator[Any]:
     try:
         rows = json.loads(_read(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(f"{path} is not JSON ({error})") from error
     rows = rows.get("data") if isinstance(rows, Mapping) else rows
     if not isinstance(rows, list):

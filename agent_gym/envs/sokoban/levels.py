@@ -7,8 +7,6 @@ and ids do not depend on the file system.
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import overload
 
 from agent_gym.core.errors import DataError, UnknownTaskError, suggest
+from agent_gym.core.files import read_whole
 from agent_gym.envs.sokoban.level import Level
 from agent_gym.envs.sokoban.xsb import LevelText, NamedLevel, level_names, parse_levels, split_levels
 
@@ -32,6 +31,7 @@ _LAYOUT = (
     f"it, or level files ending in {', '.join(SUFFIXES)}, each optionally with .gz or .xz"
 )
 _KEEP_FILES = 8
+_MOST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -191,17 +191,9 @@ def read_level_text(path: Path) -> str:
     """Return a level file's text, decompressing `.gz` and `.xz`.
 
     Raises:
-        DataError: The file cannot be read.
+        DataError: The file cannot be read, or is far larger than any collection of levels.
     """
-    try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        elif path.suffix == ".xz":
-            data = lzma.decompress(data)
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"cannot read the level file {path}: {error}") from error
-    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return read_whole(path, _MOST_BYTES).decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
 def _list_files(root: Path) -> tuple[LevelFile, ...]:

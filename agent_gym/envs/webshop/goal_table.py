@@ -67,13 +67,21 @@ class GoalTable:
 
     @classmethod
     def open(cls, folder: Path, kind: GoalKind) -> GoalTable:
-        """Map the arrays of a folder."""
+        """Map the arrays of a folder.
+
+        Raises:
+            OSError: A file is missing.
+            ValueError: A file is no array, or the arrays do not fit one another.
+        """
 
         def load(name: str) -> Array:
             return mapped(folder / f"{kind.value}_{name}.npy")
 
         splits = {split.value: load(f"split_{split.value}") for split in Split}
         rows, starts, order, places = (load(name) for name in _ARRAYS)
+        sizes = len(rows) + 1, len(order), len(places)
+        if (len(starts), int(starts[-1]) if len(starts) else -1, len(order)) != sizes:
+            raise ValueError(f"the arrays of the {kind.value} goals do not fit one another")
         return cls(kind, rows, starts, order, places, splits)
 
     def __len__(self) -> int:

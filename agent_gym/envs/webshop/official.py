@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_gym.core.errors import DataError
+from agent_gym.core.files import DAMAGES
 from agent_gym.envs.webshop.building import build_store, check_target
 from agent_gym.envs.webshop.product import Product, clean, usable
 from agent_gym.envs.webshop.store import Store
@@ -132,7 +133,7 @@ def read_json_file(path: Path) -> Any:
     try:
         with path.open("rb") as raw, _decompressed(path, raw) as stream:
             return json.load(stream)
-    except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
+    except (*DAMAGES, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON: {error}") from error
 
 
@@ -149,7 +150,7 @@ class _Reader:
             try:
                 with _decompressed(path, raw) as stream:
                     found = json.load(stream)
-            except (ValueError, EOFError, lzma.LZMAError) as error:
+            except (*DAMAGES, ValueError, RecursionError) as error:
                 raise DataError(f"{path} cannot be read as JSON: {error}") from error
         self.sources[path.name] = raw.record()
         return found
@@ -256,7 +257,7 @@ class _Text:
         try:
             block = self._stream.read(_CHUNK)
             text = self._decoder.decode(block, final=not block)
-        except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        except (*DAMAGES, UnicodeDecodeError) as error:
             raise DataError(f"{self._path} is damaged: {error}") from error
         self._ended = not block
         self._buffer, self._place = self._buffer[self._place :] + text, 0
@@ -285,6 +286,8 @@ class _Text:
         while True:
             try:
                 found, end = self._json.raw_decode(self._buffer, self._place)
+            except RecursionError as error:
+                raise DataError(f"{self._path} nests JSON values too deeply") from error
             except ValueError as error:
                 if len(self._buffer) - self._place < _LONGEST and self._more():
                     continue

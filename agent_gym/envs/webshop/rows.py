@@ -85,11 +85,12 @@ class RowFile:
                 )
         except (OSError, ValueError) as error:
             raise DataError(f"the store at {folder} is damaged: {error}. Import the catalogue again.") from error
-        if int(self._offsets[-1]) != len(self._bytes):
+        size = int(self._offsets[-1]) if len(self._offsets) else -1
+        if size != len(self._bytes):
             raise DataError(
-                f"{path} has {len(self._bytes):,} bytes, expected {int(self._offsets[-1]):,}. Import the catalogue "
-                "again."
+                f"{path} has {len(self._bytes):,} bytes, expected {size:,}. Import the catalogue again."
             )
+        self._path = path
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -98,4 +99,9 @@ class RowFile:
         if not 0 <= number < len(self):
             raise IndexError(f"row {number} of {len(self)}")
         start, end = int(self._offsets[number]), int(self._offsets[number + 1])
-        return json.loads(zlib.decompress(self._bytes[start:end]).decode("utf-8", "surrogatepass"))
+        try:
+            return json.loads(zlib.decompress(self._bytes[start:end]).decode("utf-8", "surrogatepass"))
+        except (zlib.error, ValueError) as error:
+            raise DataError(
+                f"row {number} of {self._path} is damaged: {error}. Import the catalogue again."
+            ) from error

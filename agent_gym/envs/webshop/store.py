@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from agent_gym.envs.webshop.goals import Goal, draw_limit, human_goal, synthetic
 from agent_gym.envs.webshop.kinds import GoalKind
 from agent_gym.envs.webshop.product import Product
 from agent_gym.envs.webshop.rows import RowFile, mapped
+
+if TYPE_CHECKING:
+    from agent_gym.retrieval.lucene import LuceneIndex
 
 MANIFEST: Final = "store.json"
 KIND: Final = "agent-gym webshop catalogue"
@@ -64,9 +67,38 @@ class Store:
         self._products = RowFile(self.folder, "products")
         self._human = RowFile(self.folder, GoalKind.HUMAN.value)
         self._nouns = RowFile(self.folder, "nouns") if self.manifest["nouns"] else None
-        self._engine: Any = None
+        self._index = self._open_index()
+        self._check_sizes()
         self.product = lru_cache(maxsize=_CACHED_PRODUCTS)(self._product)
         self.row = lru_cache(maxsize=_CACHED_ROWS)(self._row)
+
+    def _open_index(self) -> LuceneIndex:
+        from agent_gym.retrieval.lucene import LuceneIndex
+
+        try:
+            return LuceneIndex.open(self.folder / INDEX)
+        except DataError as error:
+            raise DataError(f"the store at {self.folder} is damaged: {error} {_REMEDY}") from error
+
+    def _check_sizes(self) -> None:
+        """Raise DataError unless all files are about the same products and goals."""
+        tables, rows = self.goal_tables, len(self)
+        sizes = {
+            MANIFEST: (self.manifest["products"], rows),
+            "asin_order.npy": (len(self._asin_order), rows),
+            "prices.npy": (len(self.prices), rows),
+            "products.rows": (len(self._products), rows),
+            "nouns.rows": (rows if self._nouns is None else len(self._nouns), rows),
+            INDEX: (self._index.size, rows),
+            "human.rows": (len(self._human), len(tables[GoalKind.HUMAN])),
+            "synthetic_weights.npy": (len(self._weights), len(tables[GoalKind.SYNTHETIC].rows)),
+        }
+        for name, (found, expected) in sizes.items():
+            if found != expected:
+                raise DataError(
+                    f"the store at {self.folder} is damaged: {name} has {found} entries, expected {expected:,}. "
+                    f"{_REMEDY}"
+                )
 
     @property
     def digest(self) -> str:
@@ -144,11 +176,7 @@ class Store:
 
     def search(self, query: str, count: int) -> Sequence[int]:
         """Return the rows that a query finds, best first."""
-        if self._engine is None:
-            from agent_gym.retrieval.lucene import LuceneIndex
-
-            self._engine = LuceneIndex.open(self.folder / INDEX)
-        rows, _ = self._engine.rank(query, count)
+        rows, _ = self._index.rank(query, count)
         found: list[int] = rows.tolist()
         return found
 
@@ -176,6 +204,7 @@ def read_manifest(folder: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
         kind, version = found["kind"], found["format"]
+        _ = found["digest"], found["price_seed"], found["products"], found["nouns"]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path} is no manifest of a catalogue store: {error!r}. {_REMEDY}") from error
     if (kind, version) != (KIND, FORMAT):

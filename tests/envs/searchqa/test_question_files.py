@@ -131,6 +131,11 @@ class TestFormats:
             path.write_text("{not json", "utf-8")
             with pytest.raises(DataError, match=name):
                 list(read_questions(path, "x"))
+        torn = gzip.compress(b"x")[:10] + b"\xff" * 20
+        for name, content in (("f.jsonl.gz", torn), ("g.json", b"[" * 99_999), ("h.jsonl", b"[" * 99_999)):
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(DataError, match=name):
+                list(read_questions(tmp_path / name, "x"))
 
 
 @pytest.fixture

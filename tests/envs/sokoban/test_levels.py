@@ -104,6 +104,13 @@ def test_a_folder_without_levels_is_named_with_the_layout(tmp_path: Path, name: 
     assert str(tmp_path) in str(error.value)
 
 
+def test_a_damaged_level_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rooms.txt.gz"
+    path.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 20)
+    with pytest.raises(DataError, match=r"rooms\.txt\.gz cannot be read"):
+        len(LevelFiles(path))
+
+
 def test_community_collections_have_titles_and_comments() -> None:
     text = f"""A collection by somebody
 Author: somebody

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agent_gym.core.errors import DataError
@@ -163,6 +164,17 @@ def test_a_failed_import_says_why_and_leaves_nothing(tmp_path: Path, records: An
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["items_shuffle.json", "items_ins_v2.json", "items_human_ins.json"])
+@pytest.mark.parametrize(
+    "damaged", [gzip.compress(b"x")[:10] + b"\xff" * 20, b"no gzip", gzip.compress(b"[" * 99_999)]
+)
+def test_a_damaged_packed_file_is_named(tmp_path: Path, name: str, damaged: bytes) -> None:
+    write(tmp_path / "files", ".gz", pack=gzip.compress)
+    (tmp_path / "files" / f"{name}.gz").write_bytes(damaged)
+    with pytest.raises(DataError):
+        import_catalog(OfficialFiles.find(tmp_path / "files"), tmp_path / "out" / "store")
+
+
 def test_an_interrupted_import_leaves_nothing(tmp_path: Path) -> None:
     def interrupt(done: int, size: int, products: int) -> None:
         raise KeyboardInterrupt
@@ -208,6 +220,27 @@ def test_a_store_of_another_version_or_with_missing_files_is_refused(store: Stor
         open_store(store.folder)
     (store.folder / "prices.npy").unlink()
     with pytest.raises(DataError, match="damaged"):
+        Store(store.folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["prices", "asin_order", "synthetic_weights", "human_order", "human_starts", "index/id_ranks"]
+)
+def test_a_store_whose_files_do_not_fit_is_refused(name: str, store: Store) -> None:
+    path = store.folder / f"{name}.npy"
+    np.save(path, np.load(path)[:-1])
+    with pytest.raises(DataError, match=r"damaged.*Import the catalogue again"):
+        Store(store.folder)
+
+
+def test_a_manifest_without_a_key_and_a_damaged_row_are_named(store: Store) -> None:
+    rows = store.folder / "products.rows"
+    rows.write_bytes(b"\xff" * rows.stat().st_size)
+    with pytest.raises(DataError, match=r"row 3 of .*products\.rows is damaged"):
+        Store(store.folder).product(3)
+    kept = {key: value for key, value in store.manifest.items() if key != "digest"}
+    (store.folder / MANIFEST).write_text(json.dumps(kept))
+    with pytest.raises(DataError, match="digest"):
         Store(store.folder)
 
 

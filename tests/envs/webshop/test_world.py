@@ -21,12 +21,14 @@ def test_a_generated_catalogue_is_kept_and_a_damaged_one_is_written_again(
     first = ShopWorld(ShopSpec(products=5, seed=901)).store()
     manifests = list(tmp_path.rglob(MANIFEST))
     assert len(manifests) == 1
-    (manifests[0].parent / "prices.npy").unlink()
+    (manifests[0].parent / "index" / "docs.npy").write_bytes(b"")
     os.utime(manifests[0], ns=(1, 1))
     code = (
         "from agent_gym.envs.webshop.generator import ShopSpec\n"
         "from agent_gym.envs.webshop.world import ShopWorld\n"
-        "print(ShopWorld(ShopSpec(products=5, seed=901)).store().digest)"
+        "store = ShopWorld(ShopSpec(products=5, seed=901)).store()\n"
+        "assert len(store.search(store.product(0).title, 5))\n"
+        "print(store.digest)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
