@@ -10,7 +10,7 @@ from agent_gym.core.agents import OracleAgent, random_action
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.core.episode import Episode
-from agent_gym.core.errors import AgentGymError, DataError
+from agent_gym.core.errors import DataError
 from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.replies import ParsedReply
@@ -65,10 +65,8 @@ class _WatchedOracle(OracleAgent):
 
     def _steady(self, episode: LiveEpisode, runner: EnvRunner) -> Reply:
         """Return the oracle's action; an episode that strayed to where nothing helps any more ends."""
-        try:
-            return super().act([episode], runner)[0]
-        except AgentGymError:
-            return Reply("", stop=StopReason.ABORTED)
+        reply = super().act([episode], runner)[0]
+        return reply if reply.stop is None else Reply("", stop=StopReason.ABORTED)
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Nothing to learn."""
@@ -82,7 +80,7 @@ def play_expert(
     noise: float = 0.0,
     on_episode: Callable[[int, Episode], None] | None = None,
 ) -> list[ExpertEpisode]:
-    """Play the oracle and keep the episodes that score more than `min_score`.
+    """Play the oracle and keep the episodes that score more than `min_score`, without those that ended in an error.
 
     With `noise` above 0 the oracle strays: it takes a random admissible action with that chance a turn.
 
@@ -94,10 +92,11 @@ def play_expert(
     kept = [
         ExpertEpisode(episode, tuple(oracle.turns[index]))
         for index, episode in enumerate(played.episodes)
-        if episode is not None and episode.score > min_score
+        if episode is not None and episode.score > min_score and not episode.error
     ]
     if not kept:
-        first = next(iter(played.errors.values()), "")
+        errors = (episode.error for episode in played.whole)
+        first = next((found for found in (*played.errors.values(), *errors) if found), "")
         raise DataError(
             f"none of the {len(requests)} oracle episodes scores more than {min_score}, so there is nothing to "
             f"imitate. {first}"

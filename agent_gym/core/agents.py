@@ -8,6 +8,8 @@ from typing import Any
 
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.driver import LiveEpisode, Reply
+from agent_gym.core.errors import AgentGymError, ConfigError, WorkerError
+from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply, ReplyGrammar
 from agent_gym.core.seeding import generator
 
@@ -18,6 +20,9 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 class OracleAgent:
     """Plays the environment's expert.
 
+    An episode in which the expert knows no way on (an unsolvable task, the end of its search's budget) ends as an
+    error, which says nothing of the others.
+
     Args:
         grammar: Reply grammar of the environment.
     """
@@ -26,9 +31,25 @@ class OracleAgent:
         self._grammar = grammar
 
     def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
-        """Return the expert's next action of every episode as a well-formed reply."""
-        actions = runner.oracle([episode.slot for episode in episodes])
-        return [Reply(self._grammar.wrap(actions[episode.slot])) for episode in episodes]
+        """Return the expert's next action of every episode as a well-formed reply.
+
+        Raises:
+            ConfigError: The environment has no expert with these options.
+        """
+        try:
+            runner.oracle([episode.slot for episode in episodes])
+        except AgentGymError:
+            for error in runner.last_errors.values():
+                if isinstance(error, ConfigError) or not isinstance(error, AgentGymError):
+                    raise error from None
+        return [self._reply(episode.slot, runner) for episode in episodes]
+
+    def _reply(self, slot: int, runner: EnvRunner) -> Reply:
+        if slot in runner.last_actions:
+            return Reply(self._grammar.wrap(runner.last_actions[slot]))
+        error = runner.last_errors[slot]
+        name = "environment" if isinstance(error, WorkerError) else "oracle"
+        return Reply("", stop=StopReason.TOOL_ERROR, error=f"{name}: {error}")
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Nothing to learn."""

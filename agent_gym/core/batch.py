@@ -30,8 +30,8 @@ class EnvRunner(ABC):
     """Environments in slots 0 to `n_slots - 1`.
 
     When a slot fails in a call, the call still finishes the other slots it names and raises the first failure
-    afterwards; `last_results` and `last_errors` then hold what each slot did, so that a rollout can drop one
-    episode and go on with the rest.
+    afterwards; `last_results` (of `oracle`: `last_actions`) and `last_errors` then hold what each slot did, so that
+    a rollout can drop one episode and go on with the rest.
 
     Args:
         n_slots: Number of slots.
@@ -49,6 +49,7 @@ class EnvRunner(ABC):
         self.n_slots = n_slots
         self.seconds = 0.0
         self.last_results: dict[int, Observed] = {}
+        self.last_actions: dict[int, str] = {}
         self.last_errors: dict[int, Exception] = {}
         self._starts: dict[int, EpisodeStart] = {}
 
@@ -95,11 +96,12 @@ class EnvRunner(ABC):
         Raises:
             ResetNeeded: A slot runs no episode.
             WorkerError: An environment failed.
+            AgentGymError: The expert knows no way on: the task cannot be solved, or not within its budget.
         """
         wanted = list(slots)
         self._check(wanted)
         actions, errors = self._timed(self._oracle, wanted)
-        self.last_errors = errors
+        self.last_actions, self.last_errors = actions, errors
         for slot in wanted:
             if slot in errors:
                 raise errors[slot]

@@ -83,3 +83,15 @@ def test_a_straying_demonstrator_takes_random_actions_and_its_lost_episodes_are_
     assert 0 < len(straying) < 60
     assert straying == actions(0.4)
     assert sum(steady[task] != straying[task] for task in straying) > len(straying) // 3
+
+
+@pytest.mark.parametrize(("noise", "min_score"), [(0.0, -1.0), (0.01, 0.0)])
+def test_a_task_that_the_expert_cannot_solve_is_left_out(noise: float, min_score: float) -> None:
+    levels = ["######\n#@ $.#\n######", "######\n#$@ .#\n######", "######\n#@$ .#\n######"]
+    face = EnvFace.make("Sokoban-v0", {"levels": levels})
+    requests = [EpisodeRequest(f"list#{number}", number) for number in range(3)]
+    with InProcessRunner((face.env_id, face.options), 3) as runner:
+        found = play_expert(face, runner, requests, min_score, noise)
+        assert [expert.episode.task_id for expert in found] == ["list#0", "list#2"]
+        with pytest.raises(DataError, match=r"none of the 1 oracle episodes .*deadlocked"):
+            play_expert(face, runner, requests[1:2], -1.0)
