@@ -140,6 +140,7 @@ class ChatEndpoint:
         key: Bearer token, or None; blanks around it, a line feed say, do not count.
         settings: Time-outs and retries.
         connections: Most requests at once.
+        context: Most tokens of prompt and reply together, 0 where unknown.
         ledger: Where requests, tokens and faults are counted.
         sleep: Waits for a number of seconds; the default wakes up when the endpoint is closed.
 
@@ -155,6 +156,7 @@ class ChatEndpoint:
         settings: RetrySettings | None = None,
         *,
         connections: int = 64,
+        context: int = 0,
         ledger: Ledger | None = None,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
@@ -176,6 +178,7 @@ class ChatEndpoint:
         self._url = url.rstrip("/") + "/chat/completions"
         self._model = model
         self._settings = settings or RetrySettings()
+        self._context = context
         self.ledger = ledger or Ledger()
         self._closed = threading.Event()
         self._sleep = sleep or self._closed.wait
@@ -195,7 +198,8 @@ class ChatEndpoint:
 
         Raises:
             EndpointError: No usable answer after all tries.
-            ContextLengthError: The service says that the conversation is too long.
+            ContextLengthError: The service says that the conversation is too long, or cut the reply where the
+                context was full.
             ConfigError: The service refuses this key, model or address.
         """
         body = {"model": self._model, "messages": list(messages), "seed": seed, **sampling}
@@ -284,12 +288,16 @@ class ChatEndpoint:
         usage = _usage(values.get("usage"))
         self.ledger.replied(usage)
         if finish == "content_filter":
-            return _Problem(EndpointFault.FILTERED, f"the service withheld the reply: {text[:_SHOWN]!r}")
+            problem = f"the service withheld the reply: {text[:_SHOWN]!r}"
+            return _Problem(EndpointFault.FILTERED, problem, again=False)  # the same again, and paid for again
         cut = finish == "length"
         limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
         if cut and usage is not None and usage.reply_tokens < limit - _COUNTING_SLACK:
             problem = f"the reply ends after {usage.reply_tokens} of {limit} tokens (a limit of the service's own)"
-            return _Problem(EndpointFault.CUT_SHORT, problem, again=False)
+            read = usage.prompt_tokens + usage.reply_tokens
+            full = bool(self._context) and read + _COUNTING_SLACK >= self._context
+            error = ContextLengthError(f"{problem}, {self._context} with the prompt's") if full else None
+            return _Problem(EndpointFault.CUT_SHORT, problem, again=False, error=error)
         reason = FinishReason.MAX_TOKENS if cut else FinishReason.STOP
         return Completion(message, reason, attempt, usage, seconds)
 

@@ -35,7 +35,9 @@ class Estimate:
         max_turns: Turn limit.
         prompt_tokens: Tokens to read if the episodes are as long as the rehearsed ones.
         reply_tokens: Tokens to write, if every reply is as long as it may be.
-        most_prompt_tokens: Tokens to read if every episode goes to the turn limit.
+        most_prompt_tokens: Tokens to read if every episode goes to the turn limit, each turn with the longest
+            prompt that was rehearsed. No bound: other prompts may be longer, and requests that are tried again are
+            not counted.
         most_reply_tokens: Tokens to write then.
         cost: Price of the first two, None without prices.
         most_cost: Price of the last two.
@@ -56,13 +58,14 @@ class Estimate:
         """Return the estimate in two sentences."""
         rehearsed = f"{self.rehearsed} rehearsed with chance, {self.turns:.1f} turns each"
         about = f"{self.prompt_tokens:,} tokens to read and up to {self.reply_tokens:,} to write"
-        most = f"{self.most_prompt_tokens:,} and {self.most_reply_tokens:,} if all {self.max_turns} turns are taken"
+        most = f"about {self.most_prompt_tokens:,} and {self.most_reply_tokens:,}"
         money = (
             "Cost: unknown, give prompt_price and reply_price (per million tokens)"
             if self.cost is None or self.most_cost is None
-            else f"Cost: about {_money(self.cost)}, at most {_money(self.most_cost)}"
+            else f"Cost: about {_money(self.cost)}, or about {_money(self.most_cost)} if all turns are taken"
         )
-        return f"{self.episodes:,} episodes: about {about} ({rehearsed}); {most}. {money}."
+        whole = f"{most} if all {self.max_turns} turns are taken"
+        return f"{self.episodes:,} episodes: about {about} ({rehearsed}); {whole}. {money}."
 
 
 def _money(value: float) -> str:

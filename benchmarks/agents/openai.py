@@ -45,6 +45,8 @@ class EndpointOptions(PlayOptions):
     """What requests say about tools: `required` or `auto`."""
     limit_field: str = "max_tokens"
     """Field that holds the longest reply: `max_tokens`, or `max_completion_tokens` where a service wants that."""
+    max_context_tokens: int = 0
+    """Longest prompt and reply together, 0 where unknown: a reply that the service cuts there is no error."""
     timeout: float = 120.0
     """Seconds that a request may take until its answer is whole."""
     tries: int = 5
@@ -60,13 +62,17 @@ class EndpointOptions(PlayOptions):
         super().__post_init__()
         if self.tool_choice not in ("required", "auto"):
             raise ConfigError(f"tool_choice is required or auto, got {self.tool_choice!r}")
+        if self.max_context_tokens < 0:
+            raise ConfigError(f"max_context_tokens is at least 0 (unknown), got {self.max_context_tokens}")
         if self.limit_field not in _LIMIT_FIELDS:
             raise ConfigError(f"limit_field is {' or '.join(_LIMIT_FIELDS)}, got {self.limit_field!r}")
 
     def identity(self) -> dict[str, Any]:
         """Return what bears on the replies: patience and prices may change when an evaluation goes on."""
-        transport = ("limit_field", "timeout", "tries", "pause", "prompt_price", "reply_price")
-        return {name: value for name, value in super().identity().items() if name not in transport}
+        unsaid = {"limit_field", "timeout", "tries", "pause", "prompt_price", "reply_price"}
+        if not self.max_context_tokens:
+            unsaid.add("max_context_tokens")
+        return {name: value for name, value in super().identity().items() if name not in unsaid}
 
     def sampling(self) -> dict[str, Any]:
         """Return the request's sampling fields; those that are off are left out, as some services refuse them."""
@@ -169,7 +175,13 @@ class OpenAIKind(AgentKind):
         retries = RetrySettings(timeout=options.timeout, tries=options.tries, pause=options.pause)
         ledger = Ledger(Prices(options.prompt_price, options.reply_price))
         endpoint = ChatEndpoint(
-            url, model, os.environ.get(KEY), retries, connections=settings.parallel, ledger=ledger
+            url,
+            model,
+            os.environ.get(KEY),
+            retries,
+            connections=settings.parallel,
+            context=options.max_context_tokens,
+            ledger=ledger,
         )
         form = make_format(options.format, face.env.reply_grammar, options.tool_choice)
         conversation = Conversation(options.builder(face), options.context, form)

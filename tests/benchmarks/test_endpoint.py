@@ -23,8 +23,10 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 HELLO = [{"role": "user", "content": "Moves that change the board: left, up."}]
 
 
-def ask(service, model, **settings):
-    endpoint = ChatEndpoint(service.url, model, settings=RetrySettings(**{"pause": 0.0, **settings}))
+def ask(service, model, context=0, **settings):
+    endpoint = ChatEndpoint(
+        service.url, model, settings=RetrySettings(**{"pause": 0.0, **settings}), context=context
+    )
     try:
         return endpoint.complete(HELLO, {"max_tokens": 8}, seed=7)
     finally:
@@ -65,6 +67,13 @@ def test_a_key_is_sent_without_the_line_feed_behind_it(service):
     assert service.requests[-1]["auth"] == "Bearer secret"
 
 
+def test_a_reply_that_is_cut_where_the_context_is_full_is_no_fault_of_the_service(service):
+    with pytest.raises(ContextLengthError, match="after 3 of 8 tokens"):
+        ask(service, "miser", context=104)  # 100 of the prompt
+    with pytest.raises(EndpointError, match=r"^cut_short"):
+        ask(service, "miser", context=200)
+
+
 def test_a_slow_answer_is_given_up_and_asked_for_again(service):
     assert ask(service, "slow-1", timeout=1.0).tries == 2
 
@@ -78,7 +87,7 @@ FAULTS = {
     "status-429-always": (EndpointFault.RATE_LIMIT, "status 429"),
     "malformed-9": (EndpointFault.MALFORMED, "no chat completion"),
     "shapeless": (EndpointFault.MALFORMED, "content is no text"),
-    "filtered": (EndpointFault.FILTERED, "withheld"),
+    "filtered": (EndpointFault.FILTERED, "in 1 try.*withheld"),
     "status-400-always": (EndpointFault.REJECTED, "in 1 try.*status 400"),
 }
 

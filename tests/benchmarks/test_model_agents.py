@@ -118,7 +118,7 @@ def test_a_slow_reply_holds_up_its_own_episode_only(service):
     assert result.summary.n_ok == 4
 
 
-def test_the_estimate_asks_nothing_and_bounds_what_is_spent(service, tmp_path):
+def test_the_estimate_asks_nothing_and_is_near_what_is_spent(service, tmp_path):
     options = {**FAST, "max_reply_tokens": 10, "prompt_price": 1.0, "reply_price": 4.0}
     config = dataclasses.replace(CONFIG, agent_options=options)
     found = estimate(config, f"openai:plain@{service.url}")
@@ -132,7 +132,7 @@ def test_the_estimate_asks_nothing_and_bounds_what_is_spent(service, tmp_path):
     assert characters / 4 <= found.most_prompt_tokens * 1.05
     assert found.most_reply_tokens == 4 * 3 * 10
     assert found.most_cost == pytest.approx((found.most_prompt_tokens + 4 * found.most_reply_tokens) / 1e6)
-    assert "at most" in found.text()
+    assert "at most" not in found.text()  # longer prompts and repeated requests come on top
     assert estimate(CONFIG, "oracle") is None
 
 
