@@ -54,7 +54,7 @@ class EpisodeRow:
         prompt_tokens: Tokens read, where the agent counts them in every turn.
         reply_tokens: Tokens sampled, likewise.
         error: What failed beside the agent, as `name: explanation`; "" when nothing did. The name is `environment`,
-            `tool`, or one of `benchmarks.agents.endpoint.EndpointFault`.
+            `tool`, `oracle`, or one of `benchmarks.agents.endpoint.EndpointFault`.
     """
 
     task_id: str
@@ -132,6 +132,7 @@ class Summary:
         reply_tokens: Mean tokens sampled per episode, None where unknown.
         pass_at: k -> chance that at least one of k attempts at a task succeeds, unbiased, over valid attempts.
         pass_hat: k -> chance that all of k attempts succeed.
+        pass_tasks: k -> tasks that both rest on: those with at least k valid attempts.
     """
 
     n_planned: int
@@ -155,6 +156,7 @@ class Summary:
     reply_tokens: float | None
     pass_at: dict[int, float]
     pass_hat: dict[int, float]
+    pass_tasks: dict[int, int]
 
 
 def summarise(rows: Sequence[EpisodeRow], n_planned: int) -> Summary:
@@ -194,6 +196,7 @@ def summarise(rows: Sequence[EpisodeRow], n_planned: int) -> Summary:
         reply_tokens=_known_mean([row.reply_tokens for row in played]),
         pass_at=at,
         pass_hat=hat,
+        pass_tasks={k: sum(count >= k for count in tried) for k in at},
     )
 
 

@@ -22,7 +22,8 @@ def result_table(result: EvaluationResult, width: int) -> RenderableType:
     lines.append(("return", *_cells(summary.reward, ".2f")))
     if len(summary.pass_at) > 1:
         for k, value in summary.pass_at.items():
-            lines.append((f"pass@{k} / pass^{k}", f"{value:.3f} / {summary.pass_hat[k]:.3f}", "", ""))
+            rates = f"{value:.3f} / {summary.pass_hat[k]:.3f}"
+            lines.append((f"pass@{k} / pass^{k}", rates, "", f"{summary.pass_tasks[k]} tasks"))
     lines.append(("turns", f"{summary.turns:.1f}", "", ""))
     lines.append(("invalid format", f"{summary.invalid_format:.1%}", "", "of turns"))
     lines.append(("invalid action", f"{summary.invalid_action:.1%}", "", "of turns"))

@@ -51,7 +51,7 @@ class Section:
 
     Attributes:
         contest: What all its rows share.
-        rows: Best success first, then best score.
+        rows: Best success first, then best score; results with episodes missing or in error come last.
         reference: Name of the agent that the others are compared with, "" when it is not in this table.
     """
 
@@ -92,7 +92,7 @@ def make_board(entries: Sequence[Entry], *, against: str | None = None, separate
 
     Args:
         entries: Results.
-        against: Agent that the others are compared with; the best of each table when None.
+        against: Agent that the others are compared with; the first row of each table when None.
         separate: Give each task list a table of its own where results of one environment and split are of different
             lists or turn limits. Without it that is an error.
 
@@ -138,9 +138,10 @@ def _list_of(contest: Contest) -> str:
 
 
 def _section(contest: Contest, entries: Sequence[Entry], against: str | None) -> Section:
-    def rank(pair: tuple[str, Entry]) -> tuple[float, float, str]:
+    def rank(pair: tuple[str, Entry]) -> tuple[bool, float, float, str]:
         figures = pair[1].figures
-        return -round(figures.success.value, DIGITS), -round(figures.score.value, DIGITS), pair[0]
+        best = -round(figures.success.value, DIGITS), -round(figures.score.value, DIGITS)
+        return not figures.whole, *best, pair[0]  # a rate of the tasks that happened to be played is no rank
 
     ranked = sorted(zip(_names(entries), entries, strict=True), key=rank)
     reference: tuple[str, Entry] | None = ranked[0]
@@ -153,9 +154,11 @@ def _section(contest: Contest, entries: Sequence[Entry], against: str | None) ->
     return Section(contest, rows, "" if reference is None else reference[0])
 
 
-def compare(entry: Entry, reference: Entry) -> Comparison:
-    """Return the paired difference of two entries on their common tasks."""
+def compare(entry: Entry, reference: Entry) -> Comparison | None:
+    """Return the paired difference of two entries on their common tasks, None where they have none."""
     common = sorted(reference.outcomes.keys() & entry.outcomes.keys())  # one order, one interval
+    if not common:
+        return None
 
     def difference(of: Callable[[Outcome], float]) -> Interval:
         ours = [of(entry.outcomes[key]) for key in common]

@@ -117,6 +117,7 @@ def _entry_values(entry: Entry, keys: Sequence[str]) -> dict[str, Any]:
             "episodes": [figures.n_planned, figures.n_ok, figures.n_error],
             "pass_at": {str(k): round(value, DIGITS) for k, value in figures.pass_at.items()},
             "pass_hat": {str(k): round(value, DIGITS) for k, value in figures.pass_hat.items()},
+            "pass_tasks": {str(k): value for k, value in figures.pass_tasks.items()},
         },
         "successes": _packed(successes),
         "scores": None if scores == successes else _packed(scores),
@@ -138,6 +139,7 @@ def _figures(values: Mapping[str, Any]) -> Figures:
         n_error=errors,
         pass_at={int(k): value for k, value in values["pass_at"].items()},
         pass_hat={int(k): value for k, value in values["pass_hat"].items()},
+        pass_tasks={int(k): value for k, value in values.get("pass_tasks", {}).items()},
     )
 
 

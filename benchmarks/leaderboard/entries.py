@@ -86,6 +86,7 @@ class Figures:
         n_error: Episodes in which something beside the agent failed.
         pass_at: k -> pass@k, for evaluations of several seeds.
         pass_hat: k -> pass^k.
+        pass_tasks: k -> tasks that both rest on; empty in files that do not say.
     """
 
     success: Interval
@@ -100,6 +101,7 @@ class Figures:
     n_error: int
     pass_at: Mapping[int, float] = field(default_factory=dict)
     pass_hat: Mapping[int, float] = field(default_factory=dict)
+    pass_tasks: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, summary: Summary) -> Figures:
@@ -118,6 +120,7 @@ class Figures:
             n_error=summary.n_error,
             pass_at=dict(summary.pass_at) if several else {},
             pass_hat=dict(summary.pass_hat) if several else {},
+            pass_tasks=dict(summary.pass_tasks) if several else {},
         )
 
     @property

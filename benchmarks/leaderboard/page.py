@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agent_gym.page import page_environment, page_file
 from benchmarks.leaderboard.board import Board, Section
-from benchmarks.leaderboard.show import interval, invalid, played, section_facts, section_title
+from benchmarks.leaderboard.show import attempts, interval, invalid, played, section_facts, section_title
 
 _FOLDER = Path(__file__).parent
 _LEAST_SPAN = 0.05  # differences are drawn on a scale of at least this size
@@ -15,7 +16,13 @@ _LEAST_SPAN = 0.05  # differences are drawn on a scale of at least this size
 
 def render_board(board: Board, title: str = "Leaderboard") -> str:
     """Return the page."""
-    environment = page_environment(_FOLDER, {"interval": interval, "invalid": invalid, "played": played})
+    filters: dict[str, Callable[..., str]] = {
+        "attempts": attempts,
+        "interval": interval,
+        "invalid": invalid,
+        "played": played,
+    }
+    environment = page_environment(_FOLDER, filters)
     return environment.get_template("page.html.j2").render(
         title=title,
         sections=[_values(number, section) for number, section in enumerate(board.sections)],

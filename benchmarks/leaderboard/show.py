@@ -53,14 +53,13 @@ def _pairs(section: Section, row: Row, narrow: bool) -> list[tuple[str, str]]:
         found = row.comparison
         pairs += [
             (f"vs {section.reference}", "" if found is None else number(found.success.value, "+.3f")),
-            ("95 %", "" if found is None else ends(found.success) + _on_fewer(section, found.common)),
+            ("95 %", "" if found is None else ends(found.success) + _on_fewer(section.contest.tasks, found.common)),
         ]
     if section.has_scores:
         pairs.append(("score", number(figures.score.value, ".3f")))
         pairs += [] if narrow else [("95 %", ends(figures.score))]
     for k in _attempts(section):
-        at, hat = figures.pass_at.get(k), figures.pass_hat.get(k)
-        pairs.append((f"pass@{k} / pass^{k}", f"{number(at, '.3f')} / {number(hat, '.3f')}"))
+        pairs.append((f"pass@{k} / pass^{k}", attempts(figures, k, section.contest.tasks)))
     pairs.append(("turns", number(figures.turns, ".1f")))
     if section.counts_tokens:
         pairs.append(("tokens", number(figures.reply_tokens, ",.0f")))
@@ -96,9 +95,15 @@ def played(figures: Figures) -> str:
     return f"{figures.n_ok:,} of {figures.n_planned:,}{errors}"
 
 
-def _on_fewer(section: Section, common: int) -> str:
-    """Return how many tasks a difference rests on, where not on all."""
-    return "" if common == section.contest.tasks else f", {common:,} tasks"
+def attempts(figures: Figures, k: int, tasks: int) -> str:
+    """Return pass@k and pass^k, and how many tasks they rest on where not on all `tasks`."""
+    rates = f"{number(figures.pass_at.get(k), '.3f')} / {number(figures.pass_hat.get(k), '.3f')}"
+    return rates + _on_fewer(tasks, figures.pass_tasks.get(k, tasks))
+
+
+def _on_fewer(tasks: int, used: int) -> str:
+    """Return how many tasks a figure rests on, where not on all."""
+    return "" if used == tasks else f", {used:,} task{'s' if used != 1 else ''}"
 
 
 def _attempts(section: Section) -> list[int]:

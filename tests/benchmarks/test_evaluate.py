@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,22 @@ def test_success_is_read_from_the_environment_and_not_from_rewards():
     assert all(row.success == (row.stop_reason == "success") for row in result.rows)
 
 
+def test_a_purchase_that_earns_something_and_misses_the_goal_is_no_success():
+    def hasty(episode):  # buys the first product that the shop finds
+        actions = episode.info["admissible_actions"]
+        if "click[buy now]" in actions:
+            return "<action>click[buy now]</action>"
+        products = [action for action in actions if re.fullmatch(r"click\[b0\w+\]", action)]
+        return f"<action>{products[0] if products else 'search[' + episode.info['goal'] + ']'}</action>"
+
+    result = evaluate(EvalConfig("WebShop-v0", {"products": 40}, episodes=8), scripted(hasty))
+    partial = [row for row in result.rows if 0 < row.reward < 1]
+    assert partial
+    assert not any(row.success for row in partial)
+    assert {row.stop_reason for row in partial} == {"failure"}
+    assert result.summary.success.value == sum(row.reward == 1 for row in result.rows) / 8
+
+
 def test_invalid_replies_and_actions_are_counted_by_turn():
     result = evaluate(EvalConfig(DOOR, episodes=3, max_turns=4), scripted("hello"))
     assert [(row.turns, row.invalid_format, row.stop_reason) for row in result.rows] == [(4, 4, "max_turns")] * 3
@@ -108,6 +125,21 @@ def test_an_environment_that_breaks_is_an_error_and_no_failure(tmp_path):
     stored = json.loads(config.output.read_text())
     assert "a fault deep inside" in "".join(row["error"] for row in stored["episodes"])
     assert len(list(read_episodes(config.episodes_path))) == 5
+
+
+SOLVABLE, DEADLOCKED = "######\n#@ $.#\n######", "######\n#$@ .#\n######"
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_task_that_the_expert_cannot_solve_is_an_error_and_the_others_are_played(tmp_path, workers):
+    options = {"levels": [SOLVABLE, DEADLOCKED, SOLVABLE]}
+    config = EvalConfig("Sokoban-v0", options, split="all", output=tmp_path / "r.json", workers=workers)
+    result = evaluate(config, "oracle")
+    assert [(row.success, row.error_name) for row in result.rows] == [(True, ""), (False, "oracle"), (True, "")]
+    assert "list#1" in result.rows[1].task_id
+    assert len(result.rows[1].error) > len("oracle: ")
+    again = evaluate(dataclasses.replace(config, resume=True), "oracle")
+    assert (again.summary.n_ok, again.summary.errors) == (2, {"oracle": 1})
 
 
 def test_an_evaluation_goes_on_with_the_same_data_only(tmp_path):
@@ -145,6 +177,7 @@ def test_pass_at_k_ignores_attempts_that_ended_in_errors():
     summary = summarise(rows, 5)
     assert (summary.n_ok, summary.n_error, summary.n_missing) == (3, 1, 1)
     assert summary.pass_at == {1: 0.25, 2: 1.0}
+    assert summary.pass_tasks == {1: 2, 2: 1}
     assert summary.success.value == pytest.approx(1 / 3)
 
 

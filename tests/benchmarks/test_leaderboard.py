@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from benchmarks.leaderboard.board import chosen, make_board
 from benchmarks.leaderboard.compact import read_board_file, write_board_file
 from benchmarks.leaderboard.entries import Entry, read_entries
 from benchmarks.leaderboard.page import render_board
-from benchmarks.leaderboard.show import END, START, markdown, write_markdown
+from benchmarks.leaderboard.show import END, START, columns, markdown, write_markdown
 from tests.benchmarks.boards import HOSTILE, Played
 from tests.browser import WIDTHS, assert_stands_alone, show
 
@@ -45,6 +46,50 @@ def test_differences_are_paired_by_task_over_the_tasks_that_both_played() -> Non
     turned = make_board(entries(*played), against="weak").sections[0].rows[0].comparison
     assert turned is not None
     assert turned.success.value == pytest.approx(-other.comparison.success.value)
+
+
+def test_results_with_errors_come_last_and_are_no_reference_unless_all_have_some() -> None:
+    lucky, steady = Played([1, *[None] * 9], agent="lucky"), Played([1] * 9 + [0], agent="steady")
+    first, last = make_board(entries(lucky, steady)).sections[0].rows
+    assert (first.name, first.comparison, last.name) == ("steady", None, "lucky")
+    assert last.comparison is not None
+    assert last.comparison.common == 1
+    assert make_board(entries(lucky, steady), against="lucky").sections[0].reference == "lucky"
+    assert make_board(entries(lucky)).sections[0].reference == "lucky"
+
+
+def test_no_difference_is_shown_where_two_agents_have_no_task_in_common() -> None:
+    board = make_board(entries(Played([1, 1, None, None], agent="a"), Played([None, None, 1, 0], agent="b")))
+    assert [row.comparison for row in board.sections[0].rows] == [None, None]
+    assert "0.000 to 0.000" not in markdown(board)
+    assert "0.000 to 0.000" not in render_board(board)
+
+
+def test_what_was_not_played_whole_says_so() -> None:
+    partly, wholly = Played([1, None, 0, 1], agent="partly"), Played([1, 0, 0, 1], agent="wholly")
+    board = make_board(entries(partly, wholly))
+    cells = {line.split(" | ")[0]: line.split(" | ")[-1] for line in markdown(board).splitlines()}
+    assert (cells["| partly"], cells["| wholly"]) == ("3 of 4, 1 errors |", "4 |")
+    assert "; 3 of 4, 1 errors |" in markdown(board, overview_only=True)
+    assert render_board(board).count(">incomplete<") == 1
+    assert ">incomplete<" not in render_board(make_board(entries(wholly)))
+    heads = columns(board.sections[0], narrow=True)
+    assert "episodes" in heads
+    assert "episodes" not in columns(make_board(entries(wholly)).sections[0], narrow=True)
+
+
+def test_rates_of_several_attempts_say_on_how_many_tasks_they_rest_where_not_on_all(tmp_path: Path) -> None:
+    result = Played([1, 0, 1], seeds=(0, 1)).result()
+    rows = [
+        replace(row, error="tool: broke") if row.seed and row.task_id != "gen/0" else row for row in result.rows
+    ]
+    entry = Entry.of(replace(result, rows=rows))
+    board = make_board([entry, Entry.of(Played([1, 0, 1], agent="whole", seeds=(0, 1)).result())])
+    assert "| 1.000 / 1.000, 1 task |" in markdown(board)
+    assert "| 0.667 / 0.667 |" in markdown(board)
+    assert "1.000 / 1.000, 1 task<" in render_board(board)
+    again = make_board(read_board_file(write_board_file(board, tmp_path / "board.json")))
+    assert markdown(again) == markdown(board)
 
 
 def test_the_order_of_rows_in_a_result_does_not_matter() -> None:
