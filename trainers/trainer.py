@@ -10,7 +10,7 @@ Left out on purpose: asynchronous rollouts, replay buffers, value networks and l
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +86,14 @@ class Trainer:
         config = self.config
         check_parts(config, self.world, started=self.folder.reference.is_dir())
         configure_torch(config)
-        with closing(Lanes.make(config, self.world.size)) as lanes:
+        with ExitStack() as stack:
+            lanes = stack.enter_context(closing(Lanes.make(config, self.world.size)))
             check_prompts(lanes)
-            return self._run(lanes)
+            return self._run(lanes, stack)
 
     # The run ---------------------------------------------------------------------------------------------
 
-    def _run(self, lanes: Lanes) -> dict[str, Any]:
+    def _run(self, lanes: Lanes, stack: ExitStack) -> dict[str, Any]:
         config = self.config
         world = self.world
         checkpoint = self._latest()
@@ -131,7 +132,7 @@ class Trainer:
             first = checkpoint.step
             lanes.load_state_dict(state["lanes"])
             self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
-        sampler = make_sampler(policy, config)
+        sampler = stack.enter_context(closing(make_sampler(policy, config)))
         evaluator = RunEvaluator(
             config,
             policy,

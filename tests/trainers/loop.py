@@ -81,6 +81,9 @@ class ScriptedSampler:
     def sync(self, policy: Policy) -> None:
         """Nothing is read from the policy."""
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 def script(policy: Policy, replies: Sequence[str], encode: Callable[[str], Sequence[int]] | None = None) -> Any:
     """Return a sampler that says the replies one after the other, each ended by the end token.

@@ -108,3 +108,7 @@ class Sampler(Protocol):
     def sync(self, policy: Policy) -> None:
         """Draw from the current weights of `policy` from now on."""
         ...
+
+    def close(self) -> None:
+        """Give back what outlives the sampler, such as files; it draws no more. A second call does nothing."""
+        ...

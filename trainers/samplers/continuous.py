@@ -63,6 +63,9 @@ class ContinuousSampler:
         """Draw from `policy` from now on; weights are shared, nothing is copied."""
         self._policy = policy
 
+    def close(self) -> None:
+        """Nothing outlives the sampler: the engine is there during a call only."""
+
     def checksum(self) -> str:
         """Return the checksum of the weights the next reply is drawn from."""
         return self._policy.checksum()

@@ -59,6 +59,9 @@ class HFSampler:
         """Draw from `policy` from now on; weights are shared, nothing is copied."""
         self._policy = policy
 
+    def close(self) -> None:
+        """Nothing outlives the sampler."""
+
     def checksum(self) -> str:
         """Return the checksum of the weights the next reply is drawn from."""
         return self._policy.checksum()

@@ -3,7 +3,9 @@
 The engine holds a copy of the weights, so two things can go wrong that cannot in the trainer's own process: the
 copy falls behind, and the engine computes otherwise than the trainer. Against the first, `sync` hands the weights
 over in a file, every worker digests what it read before it loads it, and a digest that differs from the policy's
-is an error. Against the second, the metric `policy/sampler_gap` compares both sides' log-probabilities in every
+is an error. That a model takes what it is handed is seen once, at the start: the engine begins with random weights,
+and after the first `sync` what it says of a short reply must be near what the policy says (`check_engine`). Against
+the second, the metric `policy/sampler_gap` compares both sides' log-probabilities in every
 iteration, and `rollout.importance_correction` weighs tokens by their ratio.
 
 Of a policy with adapters only the adapters are handed over; the engine then keeps the base it started with.
@@ -23,14 +25,18 @@ import torch
 
 from agent_gym.core.errors import ConfigError, DataError, WorkerError
 from agent_gym.core.info import FinishReason
+from trainers.packing import TokenRow, pack
 from trainers.policy import Policy
 from trainers.samplers.base import Sample, SamplingSettings
 from trainers.weights import weights_checksum, write_weights
 
 if TYPE_CHECKING:
-    from trainers.samplers.base import Draws
+    from trainers.samplers.base import Draws, Sampler
 
 _WEIGHTS = "weights.safetensors"
+_PROBE = "0 1 2 3 4 5 6 7"
+_PROBE_TOKENS = 16
+_GROSS_GAP = 0.5  # nats a token: 16-bit engines are off by hundredths, other weights by several
 MISSING = (
     "rollout.sampler='vllm' needs vLLM, which is not installed: pip install 'agent-gym[vllm]' in an environment of "
     "its own (it pins torch and transformers), or use rollout.sampler='hf'"
@@ -68,6 +74,7 @@ class VLLMSampler:
 
     Raises:
         ConfigError: vLLM is not installed, or an option clashes with what the trainer sets.
+        WorkerError: The engine did not take the policy's weights.
     """
 
     def __init__(self, policy: Policy, *, max_batch: int, max_tokens: int, **options: Any) -> None:
@@ -81,6 +88,16 @@ class VLLMSampler:
         self._lora: Any = None
         self._checksum = ""
         self._policy = policy
+        try:
+            self._engine = self._start(policy, max_batch, max_tokens, options)
+            self.sync(policy)
+            check_engine(self, policy)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, policy: Policy, max_batch: int, max_tokens: int, options: dict[str, Any]) -> Any:
+        """Return an engine; without adapters its weights are random until the first `sync`."""
         given: dict[str, Any] = {
             "model": self._base(policy),
             "tokenizer": None,
@@ -94,16 +111,17 @@ class VLLMSampler:
         if policy.has_adapters:
             rank = max(config.r for config in policy.model.peft_config.values())
             given |= {"enable_lora": True, "max_lora_rank": max(8, rank), "max_loras": 1}
+        else:
+            given["load_format"] = "dummy"
         clash = sorted(set(given) & set(options))
         if clash:
             raise ConfigError(f"rollout.sampler_options must not hold {clash[0]!r}, which the trainer sets itself")
         given["tokenizer"] = str(self._folder / "tokenizer")
         policy.tokenizer.save_pretrained(given["tokenizer"])
-        self._engine = vllm.LLM(**{"gpu_memory_utilization": 0.4, **given, **options})
-        self.sync(policy)
+        return self._vllm.LLM(**{"gpu_memory_utilization": 0.4, **given, **options})
 
     def _base(self, policy: Policy) -> str:
-        """Return the folder that the engine loads at its start."""
+        """Return the folder that the engine starts from."""
         if policy.has_adapters:
             name = policy.model.get_base_model().name_or_path
             if not name:
@@ -206,6 +224,28 @@ class VLLMSampler:
     def close(self) -> None:
         """Remove the files that weights were handed over in."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@torch.no_grad()
+def check_engine(sampler: Sampler, policy: Policy) -> None:
+    """Check that an engine has the weights of a policy, by what both say of one short reply of the engine.
+
+    Raises:
+        WorkerError: They differ by more than rounding does.
+    """
+    prompt = policy.encode(_PROBE)
+    settings = SamplingSettings(max_reply_tokens=_PROBE_TOKENS)
+    (said,) = sampler.generate([prompt], settings, torch.Generator().manual_seed(0))
+    row = TokenRow.from_reply(prompt, said.ids)
+    scored = policy.token_stats(pack([row], policy.pad_id, device=policy.device), entropy=False).logp
+    gap = scored[0, len(prompt) :].cpu() - torch.tensor(said.logprobs)
+    found = float(gap.abs().mean())
+    if not found <= _GROSS_GAP:
+        raise WorkerError(
+            f"the engine's log-probabilities are {found:.2f} nats a token off the policy's, expected at most "
+            f"{_GROSS_GAP}: it did not take the weights it was handed, or computes another model; use "
+            "rollout.sampler='hf'"
+        )
 
 
 def _seeds(count: int, settings: SamplingSettings, generator: Draws | None) -> list[int | None]:
