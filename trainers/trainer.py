@@ -51,6 +51,9 @@ from trainers.training_state import OptimizerState
 from trainers.update import Updater
 from trainers.watch import Watch
 
+_LEAST_VALID_FORMAT = 0.2
+"""Share of replies in the right form below which hardly an episode earns anything."""
+
 
 class Trainer:
     """One training run, in one process or in each of several.
@@ -173,6 +176,12 @@ class Trainer:
             if before is None:
                 return self._stopped(first)
             self.folder.update_summary({"before": before})
+            if (share := before[TEST]["valid_format"]) < _LEAST_VALID_FORMAT:
+                self.reporter.say(
+                    f"Warning: {share:.0%} of the replies have the right form before training, so there is next "
+                    "to nothing to reinforce. Clone more (cloning.episodes, cloning.epochs, "
+                    "cloning.learning_rate), or take a model that keeps to the form."
+                )
         tracker: Tracker = RunTracker(self.folder.path, first) if world.is_main else NoTracker()
         if self._sources is not None and world.is_main:
             self._outliers = OutlierLog(self.folder.path, first)

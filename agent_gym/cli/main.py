@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from importlib.metadata import entry_points
 
 import typer
 from rich.console import Console
 
 from agent_gym._version import __version__
-from agent_gym.core.errors import AgentGymError
+from agent_gym.core.errors import AgentGymError, AgentGymWarning
 
 GROUP = "agent_gym.commands"
 EXIT_ERROR = 2
@@ -30,6 +31,8 @@ _EXTRAS = {
     "ray": "ray",
 }
 """Module of an optional package -> extra that installs it."""
+
+_FORMAT_WARNING = warnings.formatwarning
 
 _HELP = """Multi-turn text environments for LLM agents, and the trainer that learns in them.
 
@@ -77,6 +80,15 @@ def build_app() -> typer.Typer:
     return app
 
 
+def _in_one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Return a warning as it is shown; to users of the command the line of code that warns means nothing."""
+    if issubclass(category, AgentGymWarning):
+        return f"warning: {message}\n"
+    return _FORMAT_WARNING(message, category, filename, lineno, line)
+
+
 def main() -> None:
     """Run the command."""
     console = Console(stderr=True)
@@ -85,6 +97,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where a terminal cannot show a symbol of a board
+    warnings.formatwarning = _in_one_line
     try:
         build_app()()
     except AgentGymError as error:
@@ -104,15 +117,13 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(EXIT_ERROR)
     except OSError as error:
-        if error.filename is None:
-            raise
-        console.print(
-            f"error: {error.filename}: {error.strerror or error}",
-            style="red",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        place = "" if error.filename is None else f"{error.filename}: "
+        message = f"error: {place}{error.strerror or error}"
+        console.print(message, style="red", highlight=False, markup=False, soft_wrap=True)
+        try:
+            sys.stdout.flush()
+        except OSError:  # what is left cannot be written either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_ERROR)
 
 

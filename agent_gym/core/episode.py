@@ -24,6 +24,9 @@ from agent_gym.core.replies import ParsedReply
 from agent_gym.core.slots import Observed
 
 SCHEMA_VERSION = 1
+_EPISODES_EXPECTED = (
+    "expected a file of episodes, as `agent-gym eval --output` writes one beside its result (.episodes.jsonl)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +360,8 @@ def read_episodes(path: str | Path) -> Iterator[Episode]:
             try:
                 yield Episode.from_json(line)
             except DataError as error:
-                raise DataError(f"{path}, line {number}: {error}; remove the line to read the others") from error
+                remedy = "remove the line to read the others" if number > 1 else _EPISODES_EXPECTED
+                raise DataError(f"{path}, line {number}: {error}; {remedy}") from error
 
 
 def _drop_partial_line(path: Path) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 
 from agent_gym import known_ids
-from tests.cli.command import agent_gym
+from tests.cli.command import agent_gym, environment
 
 
 def test_every_id_is_listed_with_what_it_is_and_its_turn_limit() -> None:
@@ -21,6 +26,17 @@ def test_the_list_is_there_for_programs_too() -> None:
     rows = json.loads(agent_gym("list", "--json").stdout)
     assert [row["id"] for row in rows] == known_ids()
     assert all(set(row) == {"id", "what", "max_turns"} and row["what"] and row["max_turns"] > 0 for row in rows)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_output_that_cannot_be_written_is_one_line(option: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "agent_gym.cli.main", "list", *option]
+        done = subprocess.run(
+            command, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True, timeout=120
+        )
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
 
 
 def test_an_unknown_command_is_refused_with_status_2() -> None:

@@ -48,4 +48,12 @@ def test_an_episode_that_does_not_replay_is_told_and_exits_1(recorded: Path, tmp
 def test_files_that_are_not_there_or_not_episodes_are_one_line(tmp_path: Path) -> None:
     assert_one_line_error(agent_gym("replay", str(tmp_path / "none.jsonl")), "none.jsonl")
     (tmp_path / "odd.jsonl").write_text("[1]\n")
-    assert_one_line_error(agent_gym("replay", str(tmp_path / "odd.jsonl")), "line 1")
+    assert_one_line_error(agent_gym("replay", str(tmp_path / "odd.jsonl")), "line 1", "expected a file of episodes")
+
+
+def test_a_cut_last_episode_is_a_warning_of_one_line(recorded: Path, tmp_path: Path) -> None:
+    first, second = recorded.read_text("utf-8").splitlines()
+    (tmp_path / "cut.jsonl").write_text(first + "\n" + second[:-9], encoding="utf-8")
+    done = agent_gym("replay", str(tmp_path / "cut.jsonl"))
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: ") and done.stderr.count("\n") == 1

@@ -15,6 +15,7 @@ from agent_gym.core.errors import ConfigError, DataError
 from tests.cli.command import agent_gym, assert_one_line_error
 from tests.trainers.reports import write_run
 from tests.trainers.runs import new_run, train
+from trainers.config_reading import resolve_config
 from trainers.detector import WarningName
 from trainers.metrics import EVALUATION_METRICS, METRICS
 from trainers.report import write_report
@@ -95,6 +96,17 @@ def test_every_part_of_the_anatomy_is_on_the_page(folders: tuple[Path, Path]) ->
         assert part in text
 
 
+def test_the_page_counts_iterations_as_the_terminal_does_and_names_what_was_changed(tmp_path: Path) -> None:
+    for name, values in {"plain": {}, "changed": {"clip": "cispo", "eps_low": 0.1}}.items():
+        RunFolder.create(tmp_path / name, resolve_config({"algorithm": {"name": "grpo", **values}}))
+    assert read_run(tmp_path / "plain").algorithm == "grpo"
+    assert read_run(tmp_path / "changed").algorithm == "grpo with clip=cispo, eps_low=0.1"
+    run = write_run(tmp_path / "run", iterations=3)
+    data = read_run(run)
+    assert (data.iterations, data.done) == ([1, 2, 3], 3)
+    assert [row["iteration"] for row in data.outliers] == [3]  # 2 in the file
+
+
 def test_the_page_draws_no_metric_that_does_not_exist() -> None:
     evaluations = {f"{kind}/{name}" for kind in ("test", "pool") for name in EVALUATION_METRICS}
     assert drawn_metrics() <= set(METRICS) | evaluations
@@ -150,7 +162,7 @@ def test_a_long_run_is_thinned_and_keeps_its_last_iteration(tmp_path: Path) -> N
     (run / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     data = read_run(run)
     assert len(data.iterations) < 1600
-    assert data.iterations[-1] == 4000
+    assert data.iterations[-1] == 4001
     assert data.extremes["best_success"] == 0.4
     assert all(len(values) == len(data.iterations) for values in data.series.values())
 

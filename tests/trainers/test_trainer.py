@@ -219,3 +219,25 @@ def test_every_algorithm_trains_in_both_contexts(name: str, context: str, tmp_pa
     assert all(row["policy/sampler_gap"] < 1e-4 for row in rows)
     config = RunFolder.open(folder.path).config()
     assert (config.algorithm_name, config.algorithm) == (name, ALGORITHMS[name])
+
+
+class Listener(SilentReporter):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Keep it."""
+        self.said.append(text)
+
+
+@pytest.mark.parametrize(("epochs", "warned"), [("1", True), ("6", False)])
+def test_a_policy_that_cloning_did_not_teach_to_reply_is_warned_of(
+    epochs: str, warned: bool, tmp_path: Path
+) -> None:
+    settings = (f"cloning.epochs={epochs}", "cloning.episodes=48", "iterations=0")
+    folder = new_run(tmp_path / "run", *settings, cold=False)
+    listener = Listener()
+    Trainer(folder, listener).run()
+    assert any("have the right form before training" in text for text in listener.said) is warned

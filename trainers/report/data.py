@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.episode import Episode, read_episodes
 from agent_gym.core.errors import DataError
 from agent_gym.core.intervals import Interval, IntervalMethod
+from trainers.algorithms import ALGORITHMS
 from trainers.detector import WarningName
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import by_task, difference, rate
@@ -82,6 +83,7 @@ class RunData:
     config: dict[str, Any]
     summary: dict[str, Any]
     iterations: list[int]
+    """Numbers from 1, as the terminal shows them; files count from 0."""
     series: dict[str, list[float | None]]
     warnings: list[dict[str, Any]]
     holding: dict[str, list[int]]
@@ -101,7 +103,18 @@ class RunData:
     @property
     def done(self) -> int:
         """Iterations it has."""
-        return self.iterations[-1] + 1 if self.iterations else 0
+        return self.iterations[-1] if self.iterations else 0
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm's row in the table, with the fields that differ from it."""
+        name = str(self.config.get("algorithm_name", ""))
+        if name not in ALGORITHMS:
+            return name
+        row = json.loads(json.dumps(asdict(ALGORITHMS[name])))
+        given = self.config.get("algorithm", {})
+        changed = [f"{key}={_value(given[key])}" for key in row if key in given and given[key] != row[key]]
+        return f"{name} with {', '.join(changed)}" if changed else name
 
     @property
     def environments(self) -> str:
@@ -113,7 +126,7 @@ class RunData:
     def stopped(self) -> dict[str, Any] | None:
         """What the detector said when it ended the run."""
         found: dict[str, Any] | None = self.summary.get("stopped")
-        return found
+        return None if found is None else _numbered(found)
 
 
 def read_run(path: str | Path, name: str = "") -> RunData:
@@ -143,11 +156,11 @@ def read_run(path: str | Path, name: str = "") -> RunData:
         path=path,
         config=config,
         summary=summary,
-        iterations=[int(row["iteration"]) for row in thin],
+        iterations=[_numbered(row)["iteration"] for row in thin],
         series={name: [_short(row.get(name)) for row in thin] for name in names},
-        warnings=read_warnings(path),
+        warnings=[_numbered(row) for row in read_warnings(path)],
         holding={
-            warning.value: [int(row["iteration"]) for row in rows if row.get(f"warning/{warning.value}")]
+            warning.value: [_numbered(row)["iteration"] for row in rows if row.get(f"warning/{warning.value}")]
             for warning in WarningName
         },
         scores=tuple(_scores(path, summary)),
@@ -156,6 +169,16 @@ def read_run(path: str | Path, name: str = "") -> RunData:
         seconds=sum(sum((row.get("seconds") or {}).values()) for row in rows),
         extremes=_extremes(rows),
     )
+
+
+def _value(value: Any) -> str:
+    """Return a setting as it is written on the command line; of a table, only that there is one."""
+    return "{...}" if isinstance(value, dict) else value if isinstance(value, str) else json.dumps(value)
+
+
+def _numbered(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a file with its iteration counted from 1."""
+    return {**row, "iteration": int(row.get("iteration", 0)) + 1}
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -255,7 +278,8 @@ def _samples(path: Path) -> Iterator[SampleEpisode]:
     trained = sorted(folder.glob("iteration-*.jsonl"))
     if trained:
         for episode in list(read_episodes(trained[-1]))[:1]:
-            yield _sample(episode, f"training, {trained[-1].stem.replace('-', ' ')}", prompts)
+            number = int(trained[-1].stem.removeprefix("iteration-")) + 1
+            yield _sample(episode, f"training, iteration {number}", prompts)
 
 
 def _sample(episode: Episode, where: str, prompts: _Prompts) -> SampleEpisode:
@@ -334,4 +358,7 @@ def _outliers(path: Path) -> list[dict[str, Any]]:
             rows.append(row)
     rows.sort(key=_excess, reverse=True)
     rows = sorted(rows[:_MOST_OUTLIERS], key=lambda row: (row.get("iteration", 0), str(row.get("task_id"))))
-    return [{key: _clip(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
+    return [
+        {key: _clip(value) if isinstance(value, str) else value for key, value in _numbered(row).items()}
+        for row in rows
+    ]
