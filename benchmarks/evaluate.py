@@ -126,15 +126,14 @@ class _Evaluation:
         self._spent_before: Mapping[str, Any] | None = None
         self._written = 0.0
         self.short = short_list(config, face)
+        tasks: dict[str, Any] = {"count": len(ids), "digest": face.env.tasks_digest(ids)}
+        if world := face.env.world_digest():
+            tasks["world"] = world
         self.header: dict[str, Any] = {
             "env_id": face.env_id,
             "env_kwargs": _plain(face.options),
             "split": face.env.tasks.split,
-            "tasks": {
-                "count": len(ids),
-                "digest": face.env.tasks_digest(ids),
-                "world": face.env.world_digest(),
-            },
+            "tasks": tasks,
             "seeds": list(config.seeds),
             "max_turns": face.env.turn_limit,
             "agent": {"spec": contestant.spec, "reply_mode": contestant.reply_mode.value, **contestant.identity},

@@ -188,7 +188,7 @@ def test_a_result_file_says_what_it_is_a_result_of(tmp_path):
     assert stored["env_id"] == "agent_gym/Sokoban-v0"
     assert stored["env_kwargs"] == {"split": "test", "symbols": "xsb"}
     assert stored["split"] == "test"
-    assert stored["tasks"]["count"] == 4
+    assert stored["tasks"] == {"count": 4, "digest": stored["tasks"]["digest"]}
     assert len(stored["tasks"]["digest"]) == 32
     assert (stored["seeds"], stored["max_turns"], stored["agent"]["spec"]) == ([3], 15, "oracle")
     assert {"package_version", "config", "wall_seconds"} <= set(stored)
