@@ -25,7 +25,7 @@ from agent_gym.core.slots import Observed
 
 SCHEMA_VERSION = 1
 _EPISODES_EXPECTED = (
-    "expected a file of episodes, as `agent-gym eval --output` writes one beside its result (.episodes.jsonl)"
+    "expected a file of episodes, such as `agent-gym eval --output` writes beside its result (.episodes.jsonl)"
 )
 
 
