@@ -52,8 +52,9 @@ class _WatchedOracle(OracleAgent):
         else:
             replies = super().act(episodes, runner)
         for episode, reply in zip(episodes, replies, strict=True):
-            action = self._face.parse(reply.text).action
-            self.turns.setdefault(episode.index, []).append(ExpertTurn(episode.info, action, reply.text))
+            turns = self.turns.setdefault(episode.index, [])
+            if reply.stop is None:  # nothing is to be learned from giving up
+                turns.append(ExpertTurn(episode.info, self._face.parse(reply.text).action, reply.text))
         return replies
 
     def _stray(self, episode: LiveEpisode) -> Reply | None:

@@ -7,6 +7,7 @@ import pytest
 from agent_gym.core.batch import InProcessRunner
 from agent_gym.core.driver import EnvFace, EpisodeRequest
 from agent_gym.core.errors import DataError
+from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import ContextMode
 from tests.trainers.loop import door_builder, door_encoder, door_stage
 from tests.trainers.toys import tiny_policy
@@ -83,6 +84,17 @@ def test_a_straying_demonstrator_takes_random_actions_and_its_lost_episodes_are_
     assert 0 < len(straying) < 60
     assert straying == actions(0.4)
     assert sum(steady[task] != straying[task] for task in straying) > len(straying) // 3
+
+
+def test_of_a_demonstrator_that_gives_up_only_what_it_did_before_is_cloned() -> None:
+    face = EnvFace.make("Sokoban-v0", {})
+    requests = [EpisodeRequest(face.env.tasks.ids[number], number) for number in range(30)]
+    with InProcessRunner((face.env_id, face.options), 30) as runner:
+        found = play_expert(face, runner, requests, -1.0, 0.6)
+    gave_up = [expert for expert in found if expert.episode.stop_reason is StopReason.ABORTED]
+    assert len(gave_up) > 3
+    assert all(turn.reply for expert in found for turn in expert.turns)
+    assert all(len(expert.turns) == len(expert.episode.turns) for expert in found if expert not in gave_up)
 
 
 @pytest.mark.parametrize(("noise", "min_score"), [(0.0, -1.0), (0.01, 0.0)])
