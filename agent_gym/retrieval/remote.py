@@ -6,6 +6,7 @@ Nothing that went wrong ever looks like a document.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from hashlib import sha256
 from typing import Any, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
+from agent_gym.core.checks import check_number, check_whole
 from agent_gym.core.errors import ConfigError
 from agent_gym.retrieval.base import (
     Hit,
@@ -52,8 +54,11 @@ class RemoteConfig:
     batch: int = 128
 
     def __post_init__(self) -> None:
-        if self.timeout <= 0 or self.retries < 0 or self.backoff < 0 or self.batch < 1:
-            raise ConfigError(f"time-out and batch must be positive, retries and backoff not negative: {self}")
+        check_number("timeout", self.timeout, 0.0, math.inf, open_low=True)
+        check_whole("retries", self.retries, 0)
+        check_number("backoff", self.backoff, 0.0, math.inf)
+        check_number("longest_wait", self.longest_wait, 0.0, math.inf)
+        check_whole("batch", self.batch, 1)
 
 
 class RemoteRetriever(Retriever):

@@ -64,7 +64,8 @@ class SearchQAEnv(TextEnv):
     | files | train, valid, test, all | as their names say; train is the default where there is one, else test |
     | files without a split in their names | train, valid, test, all (default) | about 80, 10, 10 per cent |
 
-    A source with a dev file and no test file is tested on the dev file, as in the published evaluations.
+    The last are divided by a hash of the question's text, so that copies of a question share a split. A source
+    with a dev file and no test file is tested on the dev file, as in the published evaluations.
 
     ## Episode End
     Terminated by an answer, and with stop reason `tool_error` when the retriever fails in spite of retries.

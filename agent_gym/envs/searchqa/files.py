@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,12 +14,13 @@ from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.seeding import derive_seed
 from agent_gym.envs.searchqa.formats import ENDINGS, ending_of, read_questions, stem_of
 from agent_gym.envs.searchqa.questions import Question
+from agent_gym.envs.searchqa.scoring import normalise_squad
 
 TRAIN, VALID, TEST, ALL = "train", "valid", "test", "all"
 SPLITS = (TRAIN, VALID, TEST, ALL)
 _WORDS = {"train": TRAIN, "dev": VALID, "valid": VALID, "validation": VALID, "val": VALID, "test": TEST}
 _GENERAL = frozenset(("questions", "question", "data", "qa", "full", "ans", "v"))
-_SHARES = ((TEST, 10), (VALID, 20), (TRAIN, 100))  # upper bounds in per cent, by question id
+_SHARES = ((TEST, 10), (VALID, 20), (TRAIN, 100))  # upper bounds in per cent, by a hash of the question's text
 _EXPECTED = f"question files ({', '.join(ENDINGS)}) or a folder of them"
 
 
@@ -79,16 +81,17 @@ def _file(path: Path) -> QuestionFile:
 
 
 @lru_cache(maxsize=32)
-def _read(path: Path, source: str, modified: int) -> tuple[Question, ...]:
-    return tuple(read_questions(path, source))
+def _read(file: QuestionFile, modified: int) -> tuple[Question, ...]:
+    # Rows without ids are numbered; those of two files of one source must not share their numbers.
+    return tuple(read_questions(file.path, file.source, f"{file.split}_" if file.split else ""))
 
 
 def load_split(files: Iterable[QuestionFile], split: str | None) -> tuple[str, dict[str, list[Question]]]:
     """Return the questions of a split by source.
 
     A source with a dev file and no test file is tested on the dev file, as the published evaluations do; its valid
-    split is empty then. A source whose files tell no split is divided by a hash of the question's id, about 80, 10
-    and 10 per cent.
+    split is empty then. A source whose files tell no split is divided by a hash of the question's normalised text,
+    about 80, 10 and 10 per cent, so that the same question is in one split only.
 
     Args:
         files: Files of all sources.
@@ -112,7 +115,7 @@ def load_split(files: Iterable[QuestionFile], split: str | None) -> tuple[str, d
         own = _plays_as({other.split for other in files if other.source == file.source}, file.split)
         if split not in (ALL, own) and own:
             continue
-        for question in _read(file.path, file.source, file.path.stat().st_mtime_ns):
+        for question in _read(file, file.path.stat().st_mtime_ns):
             if split == ALL or own or _share(question) == split:
                 chosen.setdefault(question.source, []).append(question)
     if not chosen:
@@ -126,5 +129,5 @@ def _plays_as(splits: set[str], split: str) -> str:
 
 
 def _share(question: Question) -> str:
-    percent = derive_seed("searchqa split", question.source, question.id) % 100
+    percent = derive_seed("searchqa split", normalise_squad(unicodedata.normalize("NFKC", question.question))) % 100
     return next(name for name, bound in _SHARES if percent < bound)

@@ -54,12 +54,13 @@ def stem_of(path: Path) -> str:
     return inner.stem
 
 
-def read_questions(path: Path, source: str) -> Iterator[Question]:
+def read_questions(path: Path, source: str, prefix: str = "") -> Iterator[Question]:
     """Yield the questions of a file.
 
     Args:
         path: The file.
         source: Name of the data set, for rows that do not tell.
+        prefix: Put before the number that is the id of a row without one.
 
     Raises:
         DataError: The file or a row is malformed; the message names the place.
@@ -78,18 +79,19 @@ def read_questions(path: Path, source: str) -> Iterator[Question]:
         )
     for number, row in enumerate(readers[ending](path), 1):
         try:
-            yield row_question(row, source, number - 1)
+            yield row_question(row, source, number - 1, prefix)
         except DataError as error:
             raise DataError(f"{path}, row {number}: {error}") from error
 
 
-def row_question(row: Any, source: str, number: int) -> Question:
+def row_question(row: Any, source: str, number: int, prefix: str = "") -> Question:
     """Return the question of a row of any known form.
 
     Args:
         row: The row.
         source: Data set, where the row does not tell.
         number: Position in the file, the id of rows without one.
+        prefix: Put before it.
 
     Raises:
         DataError: The row has none of the forms.
@@ -97,7 +99,7 @@ def row_question(row: Any, source: str, number: int) -> Question:
     if not isinstance(row, Mapping):
         raise DataError(f"expected an object, got {type(row).__name__}")
     if row.get("reward_model") is not None:
-        return _search_r1(row, source, number)
+        return _search_r1(row, source, number, prefix)
     if "question" not in row:
         raise DataError(f"expected a 'question'; the row has {sorted(map(str, row))[:12]}")
     if "paragraphs" in row or "question_decomposition" in row:
@@ -113,14 +115,14 @@ def row_question(row: Any, source: str, number: int) -> Question:
     named = row.get("source", row.get("data_source"))
     return Question(
         str(named) if named else source,
-        str(number if name is None or name == "" else name),
+        f"{prefix}{number}" if name is None or name == "" else str(name),
         _text(row["question"]),
         read_golds(golds),
         {key: value for key, value in metadata.items() if value is not None},
     )
 
 
-def _search_r1(row: Mapping[str, Any], source: str, number: int) -> Question:
+def _search_r1(row: Mapping[str, Any], source: str, number: int, prefix: str) -> Question:
     try:
         truth = row["reward_model"]["ground_truth"]
         golds = truth["target"] if isinstance(truth, Mapping) else truth
@@ -135,7 +137,7 @@ def _search_r1(row: Mapping[str, Any], source: str, number: int) -> Question:
     extra = row.get("extra_info") or {}
     name = row.get("id")
     if name is None:
-        name = extra.get("index", number)
+        name = f"{prefix}{extra.get('index', number)}"
     return Question(
         str(row.get("data_source") or source),
         str(name),

@@ -84,11 +84,6 @@ def normalise_squad(text: str) -> str:
     return " ".join(_ARTICLE.sub(" ", kept).split())
 
 
-def normalise_strict(text: str) -> str:
-    """Return the text as the strict scoring compares it."""
-    return " ".join(_strict_tokens(text))
-
-
 def _squad_tokens(text: str) -> tuple[str, ...]:
     return tuple(normalise_squad(text).split())
 

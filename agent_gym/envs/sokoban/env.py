@@ -99,8 +99,10 @@ class SokobanEnv(TextEnv):
     | levels | splits | sizes |
     |---|---|---|
     | `"generated"` | train, valid, test | 2**31, 10,000, 10,000; disjoint by content up to rotation and mirroring |
-    | Boxoban folder | train, valid, test, all | as in the folder |
-    | other files, lists | all (default); train, valid, test | all; about 80, 10, 10 per cent by a hash of the id |
+    | Boxoban folder | train, valid, test, all | as in the folder; "hard" has no splits and is in "all" only |
+    | other files, lists, "hard" alone | all (default); train, valid, test | all; about 80, 10, 10 per cent |
+
+    Copies of a room, rotated and mirrored ones too, belong to one split.
 
     ## Episode End
     Terminated when solved. Truncated after `max_turns` turns (default 15 for rooms of 6x6 with one box, as in
@@ -123,7 +125,7 @@ class SokobanEnv(TextEnv):
         pushes: (least, most) optimal pushes of generated rooms; None leaves a side open.
         max_moves: Most moves of the solver's solution of generated rooms, so that a turn limit fits them.
         open_floor: Generated rooms without inner walls, with goals, boxes and player at random places.
-        collection: "unfiltered", "medium" or "hard" of a Boxoban folder; None takes all.
+        collection: "unfiltered", "medium" or "hard" of a Boxoban folder; None takes all that have the split.
         tasks: A TaskSet, a list of Task or a task file; excludes `split` and the level arguments.
         max_turns: Turn limit; None is that of the difficulty, 200 for levels that are not generated.
         max_actions_per_turn: Commands accepted in one turn.
@@ -234,7 +236,12 @@ class SokobanEnv(TextEnv):
 
     def _begin(self, task: Task) -> str:
         self._board = Board(_level(task.record))
+        self._score = self._share_done()
         return self._observe()
+
+    def _share_done(self) -> float:
+        """Return the share of the goals that have a box."""
+        return self.board.boxes_on_goals / self.board.n_goals
 
     def _act(self, action: str) -> Outcome:
         commands = parse_commands(action, self.max_actions_per_turn)
@@ -253,7 +260,7 @@ class SokobanEnv(TextEnv):
             if solved:
                 break
         observation = self._observe(moved, pushed)
-        return Outcome(observation, reward, success=solved, score=board.boxes_on_goals / board.n_goals)
+        return Outcome(observation, reward, success=solved, score=self._share_done())
 
     def _reject(self, reason: str) -> str:
         return self._observe(note=reason)

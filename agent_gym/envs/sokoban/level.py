@@ -41,15 +41,8 @@ class Direction(IntEnum):
         """The lower-case name: "up", "down", "left" or "right"."""
         return _WORDS[self]
 
-    @property
-    def opposite(self) -> Direction:
-        """The direction that leads back."""
-        return _OPPOSITES[self]
-
 
 _WORDS = ("up", "down", "left", "right")
-_OPPOSITES = (Direction.DOWN, Direction.UP, Direction.RIGHT, Direction.LEFT)
-DIRECTIONS = tuple(Direction)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ plays any level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ SPLIT_SIZES = {"train": 2**31, "valid": 10_000, "test": 10_000}
 """Generated rooms of each split."""
 ALL = "all"
 """Split of a file or list of levels that has no splits of its own."""
-_SHARES = (("test", 10), ("valid", 20), ("train", 100))  # upper bounds in per cent, by level id
+_SHARES = (("test", 10), ("valid", 20), ("train", 100))  # upper bounds in per cent, by a hash of the room
 _CACHED_ROOMS = 4_096
 
 _EXPECTED = "a Boxoban folder, a level file (.txt, .xsb, .sok, optionally .gz or .xz) or a folder of them"
@@ -119,13 +119,14 @@ def choose_tasks(
         return GeneratedRooms(spec, split or "train")
     if isinstance(levels, (str, Path)):
         files = LevelFiles(resolve_data(levels, _EXPECTED))
-        if any(files.splits):
-            files = files.select(collection=collection, split=None if split == ALL else split or "train")
-            return LazyTaskSet(files, _LevelLoader(files, split or "train"), split=split or "train")
         if collection is not None:
             files = files.select(collection=collection)
+        if any(files.splits):
+            files = files.select(split=None if split == ALL else split or "train")
+            return LazyTaskSet(files, _LevelLoader(files, split or "train"), split=split or "train")
         wanted = split or ALL
-        return LazyTaskSet(_share(list(files), wanted), _LevelLoader(files, wanted), split=wanted)
+        ids = _share(list(files), wanted, files.read)
+        return LazyTaskSet(ids, _LevelLoader(files, wanted), split=wanted)
     return _list_tasks(levels, split or ALL)
 
 
@@ -134,19 +135,21 @@ def _list_tasks(levels: Sequence[str], split: str) -> TaskSet:
         raise ConfigError("levels must be 'generated', a path or a list of XSB strings")
     if not levels:
         raise DataError("levels is an empty list; give at least one XSB string")
-    tasks = []
+    rooms: dict[str, Level] = {}
     for number, text in enumerate(levels):
         try:
-            xsb = Level.from_xsb(text).to_xsb()
+            rooms[f"list#{number}"] = Level.from_xsb(text)
         except DataError as error:
             raise DataError(f"levels[{number}]: {error}") from error
-        tasks.append(Task(f"list#{number}", "list", split, xsb))
-    wanted = set(_share([task.id for task in tasks], split))
-    return ListTaskSet([task for task in tasks if task.id in wanted], split=split)
+    wanted = _share(rooms, split, rooms.__getitem__)
+    return ListTaskSet([Task(name, "list", split, rooms[name].to_xsb()) for name in wanted], split=split)
 
 
-def _share(ids: Iterable[str], split: str) -> tuple[str, ...]:
-    """Return the ids that belong to a split: all of them, or a fixed share by a hash of the id."""
+def _share(ids: Iterable[str], split: str, room: Callable[[str], Level]) -> tuple[str, ...]:
+    """Return the ids that belong to a split: all of them, or a fixed share by a hash of the room's content.
+
+    Copies of a room, rotated and mirrored ones too, belong to one split.
+    """
     if split == ALL:
         return tuple(ids)
     names = [name for name, _ in _SHARES]
@@ -155,12 +158,12 @@ def _share(ids: Iterable[str], split: str) -> tuple[str, ...]:
             f"levels without splits of their own have the splits {[*reversed(names), ALL]}, got {split!r}."
             f"{suggest(split, names)}"
         )
-    chosen = tuple(level for level in ids if _bucket(level) == split)
+    chosen = tuple(level for level in ids if _bucket(room(level)) == split)
     if not chosen:
         raise DataError(f"split {split!r} of these levels is empty; use split='all' for small collections")
     return chosen
 
 
-def _bucket(level_id: str) -> str:
-    percent = derive_seed("sokoban split", level_id) % 100
+def _bucket(room: Level) -> str:
+    percent = derive_seed("sokoban split", room.content_key()) % 100
     return next(name for name, bound in _SHARES if percent < bound)

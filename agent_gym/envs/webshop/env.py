@@ -21,7 +21,7 @@ from agent_gym.envs.webshop.pages import Page
 from agent_gym.envs.webshop.shop import Session
 from agent_gym.envs.webshop.tasks import GoalTasks
 from agent_gym.envs.webshop.text import page_url, rich_text, state_text, text_without_goal, with_goal
-from agent_gym.envs.webshop.world import GENERATED, NounChoice, ShopWorld
+from agent_gym.envs.webshop.world import GENERATED, NounChoice, ShopWorld, noun_choice
 
 _LONGEST: Final = 1 << 18
 _LONGEST_HTML: Final = (
@@ -172,7 +172,7 @@ class WebShopEnv(TextEnv):
         self._rules: Mapping[str, Any] = {
             "compat": check_choice("compat", Compat, compat),
             "reward": check_choice("reward", RewardKind, reward),
-            "nouns": str(nouns),
+            "nouns": noun_choice(nouns),
             "show_attributes": check_flag("show_attributes", show_attributes),
             "magic": check_flag("magic_queries", magic_queries),
         }

@@ -226,17 +226,3 @@ def canonical_order(count: int) -> np.ndarray:
     order = array("q", range(count))
     random.Random(CANONICAL_SEED).shuffle(order)
     return np.array(order, dtype=np.int64)
-
-
-def weighted_place(cumulative: Sequence[float], draw: float) -> int:
-    """Return the goal that the original's weighted draw picks for a draw in [0, 1).
-
-    Its list of cumulative weights begins with 0 and the search goes right of equal values, so the first goal
-    is never drawn and the last one twice as often (`web_agent_text_env.py`, `random_idx`).
-
-    Args:
-        cumulative: 0 and the running sums of the weights, one more than there are goals.
-        draw: Uniform number in [0, 1).
-    """
-    place = int(np.searchsorted(np.asarray(cumulative), draw * cumulative[-1], side="right"))
-    return min(place, len(cumulative) - 2)

@@ -8,13 +8,10 @@ with ranges, the many synthetic goals of one product would fall on both sides.
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-
-from agent_gym.core.errors import DataError
 
 PUBLISHED_GOALS: Final = 12_087
 """Human goals of the full catalogue, by which it is recognised."""
@@ -59,17 +56,3 @@ def split_places(rows: Places, *, published: bool) -> dict[Split, Places]:
     turn = by_appearance[np.searchsorted(names, rows)]
     parts = {Split.TEST: turn < test, Split.VALID: (turn >= test) & (turn < valid), Split.TRAIN: turn >= valid}
     return {split: np.flatnonzero(mask) for split, mask in parts.items()}
-
-
-def read_canonical_instructions(path: str | Path) -> tuple[str, ...]:
-    """Return the instructions of `human_goals.json`: the human goals in canonical order, without price limits.
-
-    Raises:
-        DataError: The file is missing or no list of texts.
-    """
-    from agent_gym.envs.webshop.official import read_json_file
-
-    texts = read_json_file(Path(path))
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise DataError(f"{path} is no list of instructions as human_goals.json is")
-    return tuple(texts)

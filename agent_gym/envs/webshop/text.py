@@ -27,11 +27,6 @@ def receipt_options(selected: Mapping[str, str]) -> str:
     return text
 
 
-def plain_text(page: Page) -> str:
-    """Return the texts of a page joined by " [SEP] " (observation mode `text`)."""
-    return with_goal(page, text_without_goal(page))
-
-
 def text_without_goal(page: Page) -> str:
     """Return the texts of a page without the instruction and its heading, joined by " [SEP] "."""
     if page.kind is PageKind.RESULTS:

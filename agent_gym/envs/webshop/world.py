@@ -39,6 +39,7 @@ from agent_gym.envs.webshop.store import FORMAT, Store, is_store, open_store
 GENERATED: Final = "generated"
 _LARGE: Final = 200_000_000
 _EXPECTED: Final = "a catalogue: a store, or a folder with the official files"
+_NOUN_TABLE: Final = "a noun table (JSON), 'auto', 'spacy' or 'heuristic'"
 _BUILDING: Final = threading.RLock()
 
 
@@ -49,6 +50,17 @@ class NounChoice(StrEnum):
     """The catalogue's table, else spaCy where it is installed, else the rule of thumb."""
     SPACY = "spacy"
     HEURISTIC = "heuristic"
+
+
+def noun_choice(nouns: str | Path) -> str:
+    """Return where nouns are taken from: a member of `NounChoice`, or the path of a table that is there.
+
+    Raises:
+        DataError: It is neither.
+    """
+    if nouns in list(NounChoice):
+        return str(nouns)
+    return str(resolve_data(nouns, _NOUN_TABLE).absolute())
 
 
 @dataclass(frozen=True)
@@ -240,7 +252,7 @@ def _nouns(store: Store, choice: str) -> Nouns:
         return Nouns(None, spacy_tagger(), NounOrigin.SPACY)
     if choice == NounChoice.HEURISTIC:
         return Nouns(None, heuristic_nouns, NounOrigin.HEURISTIC)
-    entries = read_json_file(resolve_data(choice, "a noun table (JSON), 'auto', 'spacy' or 'heuristic'"))
+    entries = read_json_file(resolve_data(choice, _NOUN_TABLE))
     if not isinstance(entries, dict):
         raise ConfigError(f"nouns={choice!r} is no noun table: expected an object identifier -> list of nouns")
 

@@ -163,12 +163,42 @@ class TestSplits:
         assert self.sizes(folder, None) == self.sizes(folder, "train")
 
     def test_files_without_a_split_are_divided_without_overlap(self, tmp_path: Path) -> None:
-        path = write_lines(tmp_path / "mine.jsonl", [{**FLASHRAG, "id": str(n)} for n in range(300)])
+        rows = [{**FLASHRAG, "id": str(n), "question": f"who wrote number {n}"} for n in range(300)]
+        path = write_lines(tmp_path / "mine.jsonl", rows)
         parts = [load_split(find_files(path), split)[1]["mine"] for split in ("train", "valid", "test")]
         ids = [{question.id for question in part} for part in parts]
         assert sum(map(len, ids)) == len(set.union(*ids)) == 300
         assert 200 < len(ids[0]) < 270
         assert len(load_split(find_files(path), None)[1]["mine"]) == 300
+
+    def test_copies_of_a_question_share_a_split_whatever_their_source_and_spelling(self, tmp_path: Path) -> None:
+        asked = ("who wrote it", "Who wrote it?", " Who  wrote it ", "who wrote the it!")
+        for name in ("one", "two"):
+            rows = [{"question": asked[n % 4], "answer": "A"} for n in range(30)]
+            write_lines(tmp_path / f"{name}.jsonl", rows)
+        files = find_files([tmp_path / "one.jsonl", tmp_path / "two.jsonl"])
+        sizes = []
+        for split in ("train", "valid", "test"):
+            try:
+                sizes.append(sum(map(len, load_split(files, split)[1].values())))
+            except ConfigError:  # one question cannot fill three splits
+                continue
+        assert sizes == [60]
+
+    def test_rows_without_ids_of_several_files_are_told_apart(self, tmp_path: Path) -> None:
+        bare = [{"question": f"q{number}", "answer": "A"} for number in range(3)]
+        indexed = [{**SEARCH_R1, "extra_info": {"index": number}} for number in range(2)]
+        for split in ("train", "dev", "test"):
+            write_lines(tmp_path / "mine" / f"{split}.jsonl", bare)
+            write_lines(tmp_path / "nq" / f"{split}.jsonl", indexed)
+        ids = choose_tasks(tmp_path, "all", None).ids
+        assert len(set(ids)) == len(ids) == 15
+        assert {"mine/train_0", "mine/valid_2", "nq/test_1"} <= set(ids)
+        assert list(choose_tasks(tmp_path / "mine", "test", None).ids) == [
+            "mine/test_0",
+            "mine/test_1",
+            "mine/test_2",
+        ]
 
     def test_what_is_not_there_is_named(self, folder: Path, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"'train'.*got 'trian'.*Did you mean 'train'"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,3 +82,21 @@ class TestOptions:
             SearchQAEnv(retriever="http://localhost:1", retriever_options={"retrys": 1})
         with pytest.raises(ConfigError, match="dialect must be one of"):
             SearchQAEnv(retriever="http://localhost:1", retriever_options={"dialect": "latin"})
+
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        [
+            ({"timeout": "5"}, "timeout must be a finite number greater than 0, got '5'"),
+            ({"timeout": 0}, "timeout must be .* got 0"),
+            ({"timeout": float("nan")}, "timeout must be .* got nan"),
+            ({"retries": 1.5}, "retries must be a whole number of at least 0, got 1.5"),
+            ({"backoff": None}, "backoff must be"),
+            ({"longest_wait": -1}, "longest_wait must be"),
+            ({"batch": 0}, "batch must be"),
+        ],
+    )
+    def test_values_that_cannot_be_used_are_refused_at_construction(
+        self, options: dict[str, Any], reason: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            SearchQAEnv(retriever="http://localhost:1", retriever_options=options)

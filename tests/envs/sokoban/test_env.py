@@ -11,7 +11,7 @@ import pytest
 
 import agent_gym
 from agent_gym.core.errors import ConfigError, DataError, InvalidActionError
-from agent_gym.envs.sokoban.level import MAX_SIDE
+from agent_gym.envs.sokoban.level import MAX_SIDE, Level
 from tests.data import shared_data
 
 TINY = "#####\n#@$.#\n#####"
@@ -77,6 +77,15 @@ def largest() -> str:
     inside = MAX_SIDE - 2
     row = f"#{'*' * inside}#"
     return "\n".join(["#" * MAX_SIDE, f"#@{'*' * (inside - 1)}#", *[row] * (inside - 1), "#" * MAX_SIDE])
+
+
+class TestScore:
+    def test_it_is_the_share_of_the_goals_with_a_box_from_the_start(self) -> None:
+        env = make(levels=["#######\n#@ $. #\n#  *  #\n#######"])
+        _, info = env.reset()
+        assert (info["score"], info["sokoban/boxes_on_goals"], info["success"]) == (0.5, 1, False)
+        assert env.step("nonsense")[4]["score"] == 0.5
+        assert env.step("no operation")[4]["score"] == 0.5
 
 
 class TestTexts:
@@ -146,6 +155,39 @@ class TestLevels:
         parts = [list(make(levels=rooms, split=split).unwrapped.tasks.ids) for split in ("train", "valid", "test")]
         assert sorted(task for part in parts for task in part) == sorted(make(levels=rooms).unwrapped.tasks.ids)
         assert all(parts)
+
+    def test_copies_of_a_room_share_a_split_in_lists_and_files(self, tmp_path: Path) -> None:
+        turned = "\n".join(map("".join, zip(*TWO.splitlines(), strict=True)))
+        rooms = [TINY] * 20 + [TWO, turned] * 20
+        path = tmp_path / "rooms.xsb"
+        path.write_text("".join(f"; {number}\n{room}\n\n" for number, room in enumerate(rooms)))
+        assert Level.from_xsb(TWO).content_key() == Level.from_xsb(turned).content_key()
+        for levels in (rooms, str(path)):
+            split_of: dict[str, set[str]] = {}
+            found = 0
+            for split in ("train", "valid", "test"):
+                try:
+                    tasks = make(levels=levels, split=split).unwrapped.tasks
+                except DataError:  # two rooms cannot fill three splits
+                    continue
+                found += len(tasks)
+                for task in tasks:
+                    split_of.setdefault(Level.from_xsb(task.record).content_key(), set()).add(split)
+            assert found == len(rooms)
+            assert [len(splits) for splits in split_of.values()] == [1, 1]
+
+    def test_the_hard_collection_is_played_whole_unless_a_share_is_asked_for(self, tmp_path: Path) -> None:
+        for name in ("unfiltered/train", "unfiltered/test", "hard"):
+            (tmp_path / name).mkdir(parents=True)
+            (tmp_path / name / "000.txt").write_text(f"; 0\n{TINY}\n\n; 1\n{TWO}\n")
+        chosen = [
+            make(levels=str(tmp_path), **options).unwrapped.tasks
+            for options in ({"collection": "hard"}, {"collection": "hard", "split": "all"}, {})
+        ]
+        assert [list(tasks.ids) for tasks in chosen[:2]] == [["hard/000#0", "hard/000#1"]] * 2
+        assert [tasks.split for tasks in chosen] == ["all", "all", "train"]
+        assert list(chosen[2].ids) == ["unfiltered/train/000#0", "unfiltered/train/000#1"]
+        assert len(make(levels=str(tmp_path), split="all").unwrapped.tasks) == 6
 
     @pytest.mark.parametrize(
         ("options", "message"),

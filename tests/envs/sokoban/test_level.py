@@ -84,6 +84,5 @@ def test_levels_built_by_hand_are_checked_too() -> None:
         Level(3, 5, frozenset({7}), frozenset({8}), frozenset({7}), 6)
 
 
-def test_directions_have_words_and_opposites() -> None:
+def test_directions_have_words() -> None:
     assert [direction.word for direction in Direction] == ["up", "down", "left", "right"]
-    assert all(direction.opposite.opposite is direction for direction in Direction)

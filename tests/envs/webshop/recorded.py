@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from agent_gym.envs.webshop.pages import Page
 from agent_gym.envs.webshop.product import Product, clean
+from agent_gym.envs.webshop.text import text_without_goal, with_goal
 from tests.data import read_json, read_jsonl
 
 FOLDER = "webshop/catalog_1k"
@@ -31,6 +33,11 @@ def recording(kind: str) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
 @lru_cache(maxsize=1)
 def title_nouns() -> dict[str, list[str]]:
     return dict(read_json(f"{FOLDER}/title_nouns.json.xz"))
+
+
+def plain_text(page: Page) -> str:
+    """The texts of a page as the observation mode `text` has them."""
+    return with_goal(page, text_without_goal(page))
 
 
 class MemoryCatalog:

@@ -153,12 +153,11 @@ def test_a_copy_goes_on_from_the_same_page(browser_env):
 @needs_browser
 @pytest.mark.slow
 def test_a_lost_browser_ends_the_episode_as_tool_error_and_the_next_reset_starts_another():
-    from agent_gym.envs.webshop.browser.tab import shared_process_id
+    from agent_gym.envs.webshop.browser import tab
 
     env = gym.make(BROWSER, split="test", difficulty="tiny")
     first, _ = env.reset(seed=3)
-    pid = shared_process_id()
-    assert pid is not None
+    pid = tab._SHARED[0].process_id
     for child, command in children(pid):
         if "chromium" in command and "--type=" not in command:
             os.kill(child, signal.SIGKILL)

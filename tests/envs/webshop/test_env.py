@@ -238,6 +238,8 @@ class TestArguments:
             WebShopEnv(catalog=recorded_store.folder, products=50)
 
     def test_missing_data_are_named(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=r"x; expected a noun table \(JSON\), 'auto', 'spacy' or 'heuristic'"):
+            WebShopEnv(nouns="x")
         with pytest.raises(DataError, match="expected a catalogue"):
             WebShopEnv(catalog=tmp_path / "nowhere")
         with pytest.raises(DataError, match="holds no catalogue"):

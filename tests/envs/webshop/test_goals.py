@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import numpy as np
@@ -17,11 +16,11 @@ from agent_gym.envs.webshop.goals import (
     limit_text,
     synthetic_count,
     synthetic_options,
-    weighted_place,
 )
 from agent_gym.envs.webshop.kinds import GoalKind
+from agent_gym.envs.webshop.official import read_json_file
 from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.splits import PUBLISHED_GOALS, Split, read_canonical_instructions
+from agent_gym.envs.webshop.splits import PUBLISHED_GOALS, Split
 from tests.data import shared_data
 
 LAMP = Product(
@@ -43,7 +42,7 @@ def test_the_canonical_order_is_upstreams_shuffle(count: int, start: list[int]) 
 
 
 def test_the_canonical_instructions_load_and_have_the_published_splits() -> None:
-    texts = read_canonical_instructions(shared_data("webshop/human_goals.json.xz"))
+    texts = read_json_file(shared_data("webshop/human_goals.json.xz"))
     assert len(texts) == PUBLISHED_GOALS == 12_087
     assert len(set(texts)) == 11_563
     assert texts[0] == "i need a long clip-in hair extension which is natural looking"
@@ -116,15 +115,6 @@ def test_synthetic_goals_are_the_combinations_of_sorted_axes() -> None:
     ]
     assert synthetic_count(Product("B1", "x", instruction="")) == 1
     assert synthetic_count(Product("B1", "x")) == 0
-
-
-def test_weighted_draws_have_upstreams_off_by_one() -> None:
-    rng = random.Random(24)
-    weights = [rng.randint(0, 10) for _ in range(50)]
-    cumulative = [0, *np.cumsum(weights).tolist()]
-    assert [weighted_place(cumulative, rng.random()) for _ in range(3)] == [44, 15, 36]
-    drawn = {weighted_place([0, 1, 2, 3], draw / 100) for draw in range(100)}
-    assert drawn == {1, 2}, "the first of three is never drawn"
 
 
 def test_a_goal_survives_its_record() -> None:

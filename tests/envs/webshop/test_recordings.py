@@ -14,13 +14,14 @@ from agent_gym.envs.webshop.kinds import Compat, GoalKind
 from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns, table_of
 from agent_gym.envs.webshop.shop import Session, Shop
 from agent_gym.envs.webshop.store import Store
-from agent_gym.envs.webshop.text import plain_text, rich_text
+from agent_gym.envs.webshop.text import rich_text
 from tests.data import read_json
 from tests.envs.webshop.recorded import (
     FOLDER,
     KINDS,
     MemoryCatalog,
     RecordedEngine,
+    plain_text,
     products,
     recording,
     title_nouns,

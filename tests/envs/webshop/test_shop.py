@@ -12,8 +12,8 @@ from agent_gym.envs.webshop.kinds import Compat, PageKind, RewardKind, SubPage
 from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns
 from agent_gym.envs.webshop.product import Product
 from agent_gym.envs.webshop.shop import Session, Shop
-from agent_gym.envs.webshop.text import page_url, plain_text, receipt_options, rich_text
-from tests.envs.webshop.recorded import MemoryCatalog
+from agent_gym.envs.webshop.text import page_url, receipt_options, rich_text
+from tests.envs.webshop.recorded import MemoryCatalog, plain_text
 from tests.envs.webshop.small_shop import AWKWARD, HOSTILE, goal
 
 NOUNS = Nouns(None, heuristic_nouns, NounOrigin.HEURISTIC)

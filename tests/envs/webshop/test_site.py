@@ -17,8 +17,8 @@ from agent_gym.envs.webshop.shop import Session
 from agent_gym.envs.webshop.site.addresses import Address, BadAddressError, read_address
 from agent_gym.envs.webshop.site.markup import drawn_picture, purchase_code, remote_picture, render
 from agent_gym.envs.webshop.site.visits import Goals, Visits
-from agent_gym.envs.webshop.text import SEPARATOR, plain_text, receipt_options
-from tests.envs.webshop.recorded import KINDS, recording
+from agent_gym.envs.webshop.text import SEPARATOR, receipt_options
+from tests.envs.webshop.recorded import KINDS, plain_text, recording
 from tests.envs.webshop.small_shop import AWKWARD, HOSTILE, PLAIN, awkward_shop, goal, html_texts, recorded_shop
 
 pytest.importorskip("starlette", reason="the site needs the extra [webshop]")

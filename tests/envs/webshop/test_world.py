@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_gym.envs.webshop.generator import ShopSpec
+from agent_gym.envs.webshop.kinds import GoalKind
 from agent_gym.envs.webshop.store import MANIFEST
 from agent_gym.envs.webshop.world import ShopWorld
 
@@ -61,3 +63,16 @@ def test_processes_that_start_together_make_one_store(tmp_path: Path) -> None:
     assert [process.returncode for process in running] == [0] * 4
     assert len(printed) == 1
     assert len(list((tmp_path / "webshop").iterdir())) == 1
+
+
+def test_sites_with_other_noun_tables_are_told_apart_by_what_these_hold(tmp_path: Path) -> None:
+    site_digest = pytest.importorskip("agent_gym.envs.webshop.site.setup").site_digest
+    world = ShopWorld(ShopSpec(products=5, seed=901))
+    asin = world.store().asin(0)
+    digests = {}
+    for name, nouns in (("a", ["lamp"]), ("b", ["lamp"]), ("c", ["sofa"])):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({asin: nouns}))
+        digests[name] = site_digest(world, GoalKind.HUMAN, {"nouns": str(path)})
+    assert digests["a"] == digests["b"] != digests["c"]
+    assert site_digest(world, GoalKind.HUMAN, {}) not in digests.values()

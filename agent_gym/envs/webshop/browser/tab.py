@@ -254,11 +254,6 @@ def _browser() -> Chromium:
     return _SHARED[0]
 
 
-def shared_process_id() -> int | None:
-    """Return the process id under which this process's browser runs, None when it has none."""
-    return _SHARED[0].process_id if _SHARED and _SHARED[0].running else None
-
-
 def _lose(browser: Chromium) -> None:
     """End a browser; its tabs open again in the next one."""
     if browser in _SHARED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +38,6 @@ class CatalogueGoals(Sequence[Goal]):
 
 _DEFAULTS: Final = {
     "reward": RewardKind.WEBSHOP,
-    "nouns": NounChoice.AUTO,
     "show_attributes": False,
     "magic": False,
 }
@@ -47,7 +47,11 @@ def site_digest(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any]) -> s
     """Return a text that is equal for sites which show the same pages and pay the same rewards."""
     # Grammar is the visitor's own business; everything else decides pages and rewards.
     shown = [f"{name}={rules.get(name, default)}" for name, default in _DEFAULTS.items()]
-    return stable_hash(world.digest(), kind.value, *shown, size=12)
+    # Where nouns come from depends on the machine (is spaCy there?), and a table on what its file holds.
+    choice = rules.get("nouns", NounChoice.AUTO)
+    table = "" if choice in list(NounChoice) else Path(choice).read_bytes().hex()
+    origin = world.shop(**rules).nouns.origin.value
+    return stable_hash(world.digest(), kind.value, *shown, origin, table, size=12)
 
 
 def make_site(world: ShopWorld, kind: GoalKind, rules: Mapping[str, Any], config: SiteConfig) -> ShopSite:
