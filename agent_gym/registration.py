@@ -10,11 +10,13 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
+from gymnasium.error import Error as GymnasiumError
 from gymnasium.wrappers import TimeLimit
 
 from agent_gym.core.arguments import check_arguments
 from agent_gym.core.env import TextEnv
-from agent_gym.core.errors import ConfigError, suggest
+from agent_gym.core.errors import AgentGymError, ConfigError, suggest
+from agent_gym.core.faults import told
 
 NAMESPACE = "agent_gym"
 
@@ -124,11 +126,16 @@ def _import_id(env_id: str, module: str, name: str) -> str:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise  # the module is there; something that it needs is not
+            # the module is there; something that it needs is not
+            raise ConfigError(f"{env_id}: module {module!r} cannot be imported: {told(error)}") from error
         raise ConfigError(
             f"{env_id}: no module {module!r}. Install the package that registers {name!r}, or put the folder that "
             "holds it on PYTHONPATH"
         ) from None
+    except AgentGymError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{env_id}: module {module!r} cannot be imported: {told(error)}") from error
     if name not in gym.registry:
         space, _, last = name.rpartition("/")
         there = sorted(id_ for id_ in gym.registry if id_.endswith(f"/{last}") or id_.startswith(f"{space}/"))
@@ -176,4 +183,11 @@ def make_env(env_id: str, options: Mapping[str, Any] | None = None) -> gym.Env[s
                 )
     if creator is not None:
         options = check_arguments(env_id, creator, options)
-    return gym.make(env_id, **options)
+    try:
+        return gym.make(env_id, **options)
+    except (AgentGymError, GymnasiumError, ImportError, OSError):
+        raise
+    except Exception as error:
+        # of a TypeError Gymnasium makes another one, which has no place in the environment's code
+        own = error.__cause__ if isinstance(error.__cause__, TypeError) else error
+        raise ConfigError(f"{env_id} cannot be made: {told(own)}") from error

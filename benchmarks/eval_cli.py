@@ -162,6 +162,7 @@ def evaluate_agent(
             f"{len(errors)} episodes ended in errors ({names}), the first (task {errors[0].task_id}): {shown}",
             markup=False,
             style="red",
+            soft_wrap=True,
         )
         raise typer.Exit(EXIT_ERRORS)
 

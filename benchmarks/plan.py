@@ -6,11 +6,13 @@ own that derives from the evaluation's seed and the task.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_gym.core.arguments import check_arguments
 from agent_gym.core.driver import EnvFace, EpisodeRequest
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.seeding import derive_seed
@@ -24,7 +26,7 @@ class EvalConfig:
     """What is evaluated on, and how.
 
     Raises:
-        ConfigError: A number is out of range, or options exclude each other.
+        ConfigError: A value is of another type or out of range, or options exclude each other.
     """
 
     env_id: str
@@ -57,6 +59,10 @@ class EvalConfig:
     """Go on with the evaluation in `output`, if there is one."""
 
     def __post_init__(self) -> None:
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        check_arguments(type(self).__name__, type(self), values, typed=False)
+        if isinstance(self.output, str):
+            object.__setattr__(self, "output", Path(self.output))
         for name, least in (("episodes", 1), ("parallel", 1), ("workers", 0)):
             value = getattr(self, name)
             if value is not None and value < least:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gymnasium as gym
 import pytest
 
@@ -34,14 +36,41 @@ def test_what_cannot_be_played_is_named(env_id: str, parts: str) -> None:
         make_env(env_id)
 
 
-def test_an_import_that_fails_inside_the_module_is_not_hidden(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "text", "said"),
+    [
+        (
+            "needing",
+            "import a_package_that_is_not_there\n",
+            "ModuleNotFoundError: .*'a_package_that_is_not_there'",
+        ),
+        ("misspelled", "def x(:\n", r"SyntaxError: invalid syntax \(.*misspelled_envs.py:1\)"),
+        ("failing", "\n\n{}['key']\n", r"KeyError: 'key' \(.*failing_envs.py:3"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_with_the_place(
+    module: str, text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path_factory.mktemp("broken")
-    (folder / "broken_envs.py").write_text("import a_package_that_is_not_there\n", "utf-8")
-    monkeypatch.syspath_prepend(str(folder))
-    with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
-        make_env("broken_envs:space/Name-v0")
+    (tmp_path / f"{module}_envs.py").write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=said):
+        make_env(f"{module}_envs:space/Name-v0")
+
+
+class UnmadeEnv(DoorEnv):
+    """A door that cannot be made."""
+
+    def __init__(self, **options: object) -> None:
+        len(3)  # type: ignore[arg-type]
+
+
+def test_a_fault_of_a_constructor_is_told_with_the_place() -> None:
+    agent_gym.register_env("toy/Unmade-v0", "tests.test_registration:UnmadeEnv")
+    try:
+        with pytest.raises(ConfigError, match=r"TypeError: .* has no len.. \(.*test_registration.py:"):
+            make_env("toy/Unmade-v0")
+    finally:
+        del gym.registry["toy/Unmade-v0"]
 
 
 def test_registered_environments_map_gymnasiums_limit_and_keep_their_options() -> None:

@@ -1,6 +1,6 @@
 """Whether values that a user typed fit the arguments that they are meant for, by the arguments' annotations.
 
-A command line or a settings file can name any argument of an environment and give it anything. Without this, a word
+A command line, a settings file or a program can give any argument of an environment anything. Without this, a word
 in place of a number fails somewhere inside. What is no plain data (a task set, a retriever) is let through.
 """
 
@@ -9,30 +9,46 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, Union, get_args, get_origin, get_type_hints
 
 from agent_gym.core.errors import ConfigError
+
+Given = ParamSpec("Given")
 
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
 _LISTS = (list, tuple, Sequence, Collection, Iterable)
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", Path: "a path"}
+_PLURALS = {int: "whole numbers", float: "numbers", Path: "paths"}
 
 
-def check_arguments(owner: str, creator: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(
+    owner: str, creator: Callable[..., Any], values: Mapping[str, Any], *, typed: bool = True
+) -> dict[str, Any]:
     """Return the values, numbers as text where only text fits.
 
     Args:
         owner: Name of what takes the arguments, for the message.
         creator: Class or function that takes them.
         values: Arguments by name; names that it does not have are left alone.
+        typed: Whether a person typed them, so that a number may have been meant as text.
 
     Raises:
         ConfigError: A value does not fit; the message says what does.
     """
     hints = _hints(creator)
-    return {name: _fitted(owner, name, value, hints.get(name, Any)) for name, value in values.items()}
+    return {name: _fitted(owner, name, value, hints.get(name, Any), typed) for name, value in values.items()}
+
+
+def checked(init: Callable[Given, None]) -> Callable[Given, None]:
+    """Let an `__init__` refuse keyword arguments that do not fit its annotations, as `check_arguments` does."""
+
+    @wraps(init)
+    def checking(*args: Given.args, **values: Given.kwargs) -> None:
+        init(*args, **check_arguments(type(args[0]).__name__, init, values))
+
+    return checking
 
 
 @lru_cache(maxsize=256)
@@ -44,10 +60,10 @@ def _hints(creator: Callable[..., Any]) -> dict[str, Any]:
         return {}  # annotations that only a type checker can read
 
 
-def _fitted(owner: str, name: str, value: Any, hint: Any) -> Any:
+def _fitted(owner: str, name: str, value: Any, hint: Any, typed: bool) -> Any:
     if _fits(value, hint):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool) and _fits(str(value), hint):
+    if typed and isinstance(value, int | float) and not isinstance(value, bool) and _fits(str(value), hint):
         return str(value)  # `text=0.3` on a command line was read as a number
     raise ConfigError(f"{owner}: {name} must be {_described(hint)}, got {value!r}")
 
@@ -94,7 +110,7 @@ def _described(hint: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "a table of names and values"
     if origin in _LISTS:
-        return f"a list of {_described(inner[0])}" if inner else "a list"
+        return f"a list of {_PLURALS.get(inner[0], _described(inner[0]))}" if inner else "a list"
     return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
 
 

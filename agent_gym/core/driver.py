@@ -11,12 +11,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from agent_gym.core.batch import EnvRunner
 from agent_gym.core.env import TextEnv
 from agent_gym.core.episode import Episode, EpisodeRecorder
 from agent_gym.core.errors import ConfigError, WorkerError
+from agent_gym.core.faults import place_of
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.core.slots import EpisodeStart, Observed
@@ -131,7 +133,8 @@ class EnvFace:
         """Make the instance of an id.
 
         Raises:
-            ConfigError: The id or an option is unknown, or it is no environment that agents can play.
+            ConfigError: The id or an option is unknown, it is no environment that agents can play, or the
+                task file is of another one.
         """
         from agent_gym.registration import full_id, make_env  # registration imports the core
 
@@ -141,11 +144,30 @@ class EnvFace:
                 f"{env_id} is a {type(made).__module__}.{type(made).__name__}; agents play environments that "
                 "extend agent_gym.core.TextEnv"
             )
+        if isinstance(options.get("tasks"), str | Path):
+            _check_tasks(full_id(env_id), options["tasks"], made)
         return cls(full_id(env_id), dict(options), made, reply_mode)
 
     def parse(self, text: str) -> ParsedReply:
         """Parse a reply in the environment's grammar."""
         return parse_reply(text, self.env.reply_grammar, self.reply_mode, self.env.canonical_action)
+
+
+def _check_tasks(env_id: str, path: str | Path, env: TextEnv) -> None:
+    """Check that the first task of a file is one of the environment's.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    first = env.tasks[0]
+    try:
+        env.task_from_record(first.record)
+    except NotImplementedError:
+        return
+    except Exception as error:  # a record of another environment may fail in any way
+        raise ConfigError(
+            f"{path} holds no tasks of {env_id}: the record of its first task, {first.id!r}, is none ({error})"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +272,7 @@ class _Player:
         if not live:
             return []
         begin = time.perf_counter()
-        replies = self.agent.act(live, self.runner)
+        replies = self._replies(live)
         parsed = [None if reply is None or reply.stop else self._parse(reply.text) for reply in replies]
         actions = {
             episode.slot: _action(reply, parse)
@@ -276,6 +298,24 @@ class _Player:
                 continue
             free.append(episode.slot)
         return going_on
+
+    def _replies(self, live: list[LiveEpisode]) -> Sequence[Reply | None]:
+        """Return the agent's replies, which no type checker may have seen."""
+        replies = self.agent.act(live, self.runner)
+        if not isinstance(replies, Sequence) or isinstance(replies, str):
+            got = type(replies).__name__
+        elif len(replies) != len(live):
+            got = f"{len(replies)} of them"
+        else:
+            wrong = next((reply for reply in replies if not isinstance(reply, Reply | None)), None)
+            if wrong is None:
+                return replies
+            got = f"a {type(wrong).__name__} among them"
+        place = place_of(self.agent.act)
+        raise ConfigError(
+            f"{type(self.agent).__name__}.act must return a list of one Reply or None for each of the {len(live)} "
+            f"running episodes, in order, got {got}{f' ({place})' if place else ''}"
+        )
 
     def _parse(self, text: str) -> ParsedReply:
         if len(text) > _SHORT:

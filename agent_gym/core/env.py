@@ -13,12 +13,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
 from agent_gym.core.errors import ConfigError, InvalidActionError, suggest
+from agent_gym.core.faults import place_of
 from agent_gym.core.info import AnchorKind, InvalidActionPolicy, StopReason
 from agent_gym.core.replies import RejectedReply, ReplyGrammar
 from agent_gym.core.seeding import stable_hash
@@ -26,6 +27,7 @@ from agent_gym.core.spaces import UnicodeText
 from agent_gym.core.tasks import ListTaskSet, Task, TaskSet, load_tasks
 
 _RESET_OPTIONS = ("task_id", "task")
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ class TextEnv(gym.Env[str, str]):
         self._score = 0.0
         self._task = task
         try:
-            self._observation = self._begin(task)
+            self._observation = self._returned("_begin", self._begin(task), str)
         except Exception:
             self._task = None
             raise
@@ -345,7 +347,18 @@ class TextEnv(gym.Env[str, str]):
         if len(action) > limit:
             reason = f"The action has {len(action):,} characters; at most {limit:,} are accepted."
             return self._rejection(reason), StopReason.INVALID_ACTION
-        return self._act(action), StopReason.INVALID_ACTION
+        return self._returned("_act", self._act(action), Outcome), StopReason.INVALID_ACTION
+
+    def _returned(self, method: str, value: Any, kind: type[_Kind]) -> _Kind:
+        """Return what a subclass's method gave, which no type checker may have seen."""
+        if isinstance(value, kind):
+            return value
+        place = place_of(getattr(type(self), method))
+        article = "an" if kind is Outcome else "a"
+        raise TypeError(
+            f"{type(self).__name__}.{method} must return {article} {kind.__name__}, got {type(value).__name__}"
+            f"{f' ({place})' if place else ''}"
+        )
 
     def _rejection(self, reason: str) -> Outcome:
         return Outcome(self._reject(reason), reward=self.idle_reward, valid=False, score=self._score)
@@ -361,7 +374,7 @@ class TextEnv(gym.Env[str, str]):
 
     def _info(self, *, valid: bool) -> dict[str, Any]:
         task = self.task
-        situation = self._situation()
+        situation = self._returned("_situation", self._situation(), Situation)
         shown = situation.prompt_observation
         over = bool(self._stop_reason)
         return {

@@ -15,6 +15,7 @@ from gymnasium.error import Error as GymnasiumError
 from gymnasium.error import ResetNeeded
 
 from agent_gym.core.errors import AgentGymError, WorkerError
+from agent_gym.core.faults import told
 from agent_gym.core.seeding import stable_hash
 
 _SHOWN = 80
@@ -93,8 +94,8 @@ class SlotHost:
     """Environments of some slots; an environment is made when its slot is first reset.
 
     Package and Gymnasium errors pass as they are. Any other exception inside an environment becomes a
-    `WorkerError` that carries the traceback's text, and the slot's environment is thrown away, because its
-    state is unknown; the slot works again after a reset.
+    `WorkerError` that names the place in its code and carries the traceback's text as a note. The slot's
+    environment is thrown away, because its state is unknown; the slot works again after a reset.
 
     Args:
         make: Makes one environment.
@@ -202,11 +203,11 @@ class SlotHost:
         env = self._envs.pop(slot, None)
         task_id = self._task_ids.pop(slot, "")
         name = "the environment" if env is None else type(env.unwrapped).__name__
-        trace = "".join(traceback.format_exception(error)).rstrip()
-        return WorkerError(
-            f"{name} in slot {slot} failed at {doing} (task {task_id!r}); this is a fault of the "
-            f"environment, its traceback:\n{trace}"
+        failure = WorkerError(
+            f"{name} in slot {slot} failed at {doing} (task {task_id!r}), a fault of the environment: {told(error)}"
         )
+        failure.add_note("".join(traceback.format_exception(error)).rstrip())  # goes along between processes
+        return failure
 
 
 def shorten(text: str) -> str:

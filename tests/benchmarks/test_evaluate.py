@@ -288,6 +288,9 @@ def test_a_split_with_fewer_tasks_is_played_whole_and_said_to_be():
     ("values", "message"),
     [
         ({"episodes": 0}, "episodes must be at least 1"),
+        ({"episodes": "5"}, "episodes must be a whole number or none, got '5'"),
+        ({"env_id": 5}, "env_id must be text, got 5"),
+        ({"seeds": 5}, "seeds must be a list of whole numbers, got 5"),
         ({"seeds": (1, 1)}, "different numbers"),
         ({"options": {"split": "test"}}, "setting of its own"),
         ({"resume": True}, "needs the result file"),
@@ -296,7 +299,7 @@ def test_a_split_with_fewer_tasks_is_played_whole_and_said_to_be():
 )
 def test_settings_that_cannot_work_are_refused(values, message):
     with pytest.raises(ConfigError, match=message):
-        EvalConfig(DOOR, **values)
+        EvalConfig(**{"env_id": DOOR, **values})
 
 
 def test_unknown_agents_are_refused_with_the_known_ones(tmp_path):

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+import gymnasium as gym
 import pytest
 
 from agent_gym.core.arguments import check_arguments
@@ -85,6 +86,12 @@ def test_what_does_not_fit_is_refused_with_what_does(values, said):
 def test_a_number_where_only_text_fits_was_text_before_it_was_read():
     assert check_arguments("it", takes, {"text": 0.3}) == {"text": "0.3"}
     assert make_env("ALFWorld-v0", {"text": 0.3}).unwrapped.text_format == "0.3"
+
+
+def test_an_environments_class_refuses_what_does_not_fit_as_the_command_line_does():
+    for options in ({"size": "big"}, {"boxes": 1.5}, {"levels": [5]}):
+        with pytest.raises(ConfigError, match=f"SokobanEnv: {next(iter(options))} must be"):
+            gym.make("agent_gym/Sokoban-v0", **options)
 
 
 @pytest.mark.parametrize("env_id", known_ids())

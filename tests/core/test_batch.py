@@ -21,10 +21,12 @@ from agent_gym.core.batch import EnvRunner, EpisodeStart, InProcessRunner, Obser
 from agent_gym.core.errors import ConfigError, InvalidActionError, UnknownTaskError, WorkerError
 from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.replies import RejectedReply
+from tests import toy
 from tests.toy import DoorEnv
 
 FAULTY = "tests.toy:toy/FaultyDoor-v0"
 SLOTS = 6
+TOY_LINES = Path(toy.__file__).read_text("utf-8").splitlines()
 
 
 def play(runner: EnvRunner, starts: dict[int, EpisodeStart]) -> dict[int, list[Observed]]:
@@ -155,8 +157,11 @@ class TestFailuresInsideAnEnvironment:
         runner.reset({slot: EpisodeStart(slot, "door/3") for slot in range(3)})
         with pytest.raises(WorkerError) as caught:
             runner.step({0: "say a", 1: "break it", 2: "say b"})
-        for part in ("slot 1", "door/3", "break it", "a fault deep inside", "_act"):
+        line = str(TOY_LINES.index('            raise KeyError("a fault deep inside")') + 1)
+        for part in ("slot 1", "door/3", "break it", "KeyError", "a fault deep inside", f"toy.py:{line}, in _act"):
             assert part in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert any("Traceback" in note for note in caught.value.__notes__)
         assert list(runner.last_errors) == [1]
         assert {slot: seen.info["turn"] for slot, seen in runner.last_results.items()} == {0: 1, 2: 1}
         with pytest.raises(ResetNeeded):

@@ -126,6 +126,24 @@ def test_a_fault_of_the_request_is_raised() -> None:
         EnvFace.make("Dor-v0", {})
 
 
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ([Reply("<action>open</action>")], "got 1 of them"),
+        (["<action>open</action>"] * 3, "got a str among them"),
+        (None, "got NoneType"),
+    ],
+)
+def test_an_agent_that_returns_anything_but_replies_is_told_what_act_must_return(returned: Any, said: str) -> None:
+    class Wrong(Scripted):
+        def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> Any:
+            return returned
+
+    message = rf"Wrong.act must return a list of one Reply or None for each of .*{said} \(.*test_driver.py:\d+"
+    with pytest.raises(ConfigError, match=message):
+        play(Wrong([]), requests(3))
+
+
 def test_chance_repeats_from_the_seed_whatever_the_slots() -> None:
     agent = RandomAgent(EnvFace.make(FAULTY, {}).env.reply_grammar)
     one, two = (play(agent, requests(6), slots).whole for slots in (1, 4))

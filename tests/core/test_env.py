@@ -170,3 +170,15 @@ def test_the_task_set_is_not_copied_with_the_environment() -> None:
     assert twin.tasks is env.tasks
     env.step("up")
     assert (env._dial, twin._dial) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("_begin", "a str"), ("_act", "an Outcome"), ("_situation", "a Situation")]
+)
+def test_a_method_that_returns_something_else_is_named_with_its_place(
+    method: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = door()
+    monkeypatch.setattr(DoorEnv, method, lambda self, *given: 5)
+    with pytest.raises(TypeError, match=rf"DoorEnv.{method} must return {kind}, got int \(.*test_env.py:\d+\)"):
+        env.reset() if method == "_begin" else env.step("up")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 
+from agent_gym.core.arguments import checked
 from agent_gym.core.checks import check_choice
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError, DataError
@@ -101,6 +102,7 @@ class ALFWorldEnv(TextEnv):
     default_max_turns: ClassVar[int] = 50
     prompt_folder: ClassVar[Path] = Path(__file__).parent
 
+    @checked
     def __init__(
         self,
         *,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from agent_gym.core.arguments import checked
 from agent_gym.core.checks import check_choice, check_whole
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import ConfigError, DataError
@@ -121,6 +122,7 @@ class SearchQAEnv(TextEnv):
     prompt_folder: ClassVar[Path] = Path(__file__).parent
     reply_grammar: ClassVar[ReplyGrammar] = ReplyGrammar({"search": "search[{}]", "answer": "answer[{}]"})
 
+    @checked
     def __init__(
         self,
         *,

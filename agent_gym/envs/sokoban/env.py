@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agent_gym.core.arguments import checked
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.rendering import HumanWindow
@@ -152,6 +153,7 @@ class SokobanEnv(TextEnv):
     prompt_folder: ClassVar[Path] = Path(__file__).parent
     idle_reward = REWARD_STEP
 
+    @checked
     def __init__(
         self,
         *,

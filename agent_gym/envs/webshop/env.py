@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from gymnasium.error import ResetNeeded
 
+from agent_gym.core.arguments import checked
 from agent_gym.core.checks import check_choice, check_flag
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
 from agent_gym.core.errors import AgentGymError, ConfigError
@@ -124,6 +125,7 @@ class WebShopEnv(TextEnv):
     default_max_turns: ClassVar[int] = 15
     prompt_folder: ClassVar[Path] = Path(__file__).parent
 
+    @checked
     def __init__(
         self,
         *,
