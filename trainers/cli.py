@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
@@ -35,7 +35,9 @@ def train(
     ray: str = typer.Option(None, "--ray", help='Environments in Ray actors: "local" or an address (env.ray).'),
     device: str = typer.Option(None, "--device", help="auto, cpu, cuda, cuda:N or mps."),
     output: Path = typer.Option(None, "--output", help="Run folder; runs/<preset>-seed<seed> when not given."),
-    resume: Path = typer.Option(None, "--resume", help="Continue the run in this folder."),
+    resume: Path = typer.Option(
+        None, "--resume", help="Continue the run in this folder, for longer with iterations=N."
+    ),
     show: bool = typer.Option(False, "--show", help="Print the settings as JSON, for --config, and stop."),
     estimate: bool = typer.Option(False, "--estimate", help="Print the memory and speed to expect, and stop."),
     listing: bool = typer.Option(False, "--list", help="List presets and algorithms and stop."),
@@ -47,6 +49,12 @@ def train(
         agent-gym train --preset quickstart --algorithm grpo --seed 1 --output runs/grpo-1
         agent-gym train --preset quickstart optim.learning_rate=1e-3 rollout.groups=32
         agent-gym train --resume runs/quickstart-seed0
+        agent-gym train --resume runs/quickstart-seed0 iterations=200
+
+    A resumed run has the settings in its folder. It may be given another number of iterations: those that are done
+    stay, a learning rate that falls (optim.schedule) follows the new number from there on, and the evaluation after
+    training is done anew. What is kept may change too: run.checkpoint_every, run.keep_checkpoints,
+    run.episodes_every, run.episodes_groups, run.stop_on.
 
     Settings of your own: write a preset's into a file, edit it, and train with it.
 
@@ -78,12 +86,15 @@ def train(
         clash = [
             name for name, value in (("--preset", preset), ("--config", config), ("--output", output)) if value
         ]
-        if clash or given or overrides:
-            named = ", ".join([*clash, *given, *(overrides or [])])
+        if clash:
             raise ConfigError(
-                f"--resume continues a run with the settings in its folder, so it takes no others (got {named})"
+                f"--resume continues a run with the settings in its folder, so it takes no {', '.join(clash)}"
             )
-        _run(resume, None)
+        from trainers.extension import check_changes
+
+        changes = [*given, *(overrides or [])]
+        check_changes(changes)
+        _run(resume, None, changes)
         return
     if preset is not None and config is not None:
         raise ConfigError("give either --preset or --config, not both")
@@ -156,9 +167,16 @@ def _estimate(config: Any) -> None:
     typer.echo(report(model_shape(config), config, longest_episode(config), DEVICES["H100-80GB"]))
 
 
-def _run(path: Path, config: Any) -> None:
-    """Create or open the run folder, train, and print what came of it."""
+def _run(path: Path, config: Any, changes: Sequence[str] = ()) -> None:
+    """Create or open the run folder, train, and print what came of it.
+
+    Args:
+        path: The run folder.
+        config: Settings of a new run; None opens an earlier one.
+        changes: Overrides of the earlier run's settings.
+    """
     from trainers.distributed import launched_size, leave, open_world
+    from trainers.extension import extend
     from trainers.model_files import check_model
     from trainers.run_folder import RunFolder, open_run
 
@@ -169,6 +187,8 @@ def _run(path: Path, config: Any) -> None:
                 _stay_offline(config)
                 check_model(config.model)
             folder = stack.enter_context(open_run(path, config))
+            if changes:
+                extend(folder, changes)
         world.from_main(None)  # the folder is there now
         if not world.is_main:
             folder = RunFolder.open(path, writes=False)

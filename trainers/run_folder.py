@@ -23,6 +23,7 @@ COLD_START = "cold-start"
 EPISODES = "episodes"
 OUTLIERS = "stapo_outliers.jsonl"
 LOCK = ".lock"
+_OF_THE_END = ("after", "iterations", "stopped", "checksum")  # entries of the summary
 
 
 def not_a_run(path: Path) -> str:
@@ -119,6 +120,16 @@ class RunFolder:
             (self.path / CONFIG).unlink(missing_ok=True)
             with suppress(OSError):
                 self.episodes.rmdir()
+
+    def reopen(self, config: TrainConfig) -> None:
+        """Give the run other settings to go on with; what was said of its end is dropped first."""
+        summary = self.summary()
+        kept = {name: value for name, value in summary.items() if name not in _OF_THE_END}
+        if kept != summary:
+            self._write(SUMMARY, kept)
+        for path in self.episodes.glob("*-after.jsonl"):
+            path.unlink()
+        self._write(CONFIG, to_values(config))
 
     def config(self) -> TrainConfig:
         """Return the run's settings."""

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.core.errors import DataError
+from agent_gym.core.errors import ConfigError, DataError
 from tests.trainers.runs import SMALL, episode_texts, metrics, new_run, summary, train
 from trainers.checkpoint import CheckpointStore, CheckpointWarning
 from trainers.config_reading import merge
+from trainers.extension import extend
 from trainers.run_folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,6 +127,50 @@ def test_a_finished_run_stays_as_it_is_when_resumed(unbroken: RunFolder) -> None
     assert (metrics(unbroken.path), episode_texts(unbroken.path), summary(unbroken.path)) == before
 
 
+def test_a_finished_run_is_extended_to_what_a_longer_one_would_have_been(
+    unbroken: RunFolder, tmp_path: Path
+) -> None:
+    folder = new_run(tmp_path / "run", "iterations=3", "run.stop_on=collapse")
+    train(folder)
+    ended = summary(folder.path)
+    extend(RunFolder.open(folder.path), ["iterations=6", "run.stop_on=[]"])
+    assert folder.config() == unbroken.config()
+    assert summary(folder.path) == {name: ended[name] for name in ("cold_start", "before")}
+    assert not list(folder.episodes.glob("*after*"))
+    train(RunFolder.open(folder.path))
+    assert_equal_runs(unbroken.path, folder.path)
+
+
+def test_a_learning_rate_that_falls_follows_the_new_number_of_iterations(tmp_path: Path) -> None:
+    folder = new_run(tmp_path / "run", "iterations=1", "optim.schedule=linear")
+    train(folder)
+    extend(folder, ["iterations=4"])
+    train(RunFolder.open(folder.path), stop_after(2))
+    rates = [row["optim/learning_rate"] for row in metrics(folder.path)]
+    assert rates[:2] == pytest.approx([3e-3, 0.75 * 3e-3])
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "seed=1",
+        "optim.learning_rate=1",
+        "evaluation.episodes=9",
+        "run.threads=2",
+        'run={"threads": 2}',
+        "iterations=5",
+    ],
+)
+def test_what_would_make_another_run_of_it_is_refused_with_what_may_be_changed(
+    override: str, unbroken: RunFolder
+) -> None:
+    before = (unbroken.config(), summary(unbroken.path))
+    named = "at least 6" if override.startswith("iterations") else r"iterations, run\.checkpoint_every"
+    with pytest.raises(ConfigError, match=named):
+        extend(unbroken, ["iterations=8", override])
+    assert (unbroken.config(), summary(unbroken.path)) == before
+
+
 def test_the_best_checkpoint_keeps_its_score_when_the_run_is_stopped_there(tmp_path: Path) -> None:
     folder = new_run(tmp_path / "run", "iterations=4", "evaluation.every=2")
     train(folder, stop_after(2))
@@ -223,6 +268,19 @@ def test_a_killed_run_resumes_to_the_weights_of_an_unbroken_one(
     assert again.returncode == 0, output
     assert "Resuming after iteration" in output
     assert_equal_runs(unbroken.path, folder.path)
+
+
+@pytest.mark.slow
+def test_a_run_is_extended_from_the_command_line(
+    tmp_path: Path, process_of: Callable[..., subprocess.Popen[str]]
+) -> None:
+    folder = new_run(tmp_path / "run", "iterations=0")
+    train(folder)
+    process = process_of("--resume", str(folder.path), "--iterations", "2", "run.keep_checkpoints=1")
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+    assert (folder.config().iterations, len(metrics(folder.path))) == (2, 2)
+    assert CheckpointStore(folder.checkpoints).steps() == [2]
 
 
 @pytest.mark.slow
