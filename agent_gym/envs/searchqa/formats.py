@@ -7,6 +7,8 @@ What a file is follows from its ending and the keys of its rows, so nothing has 
 | `.jsonl`, `.json` (a list), each also `.gz` or `.xz` | any of the forms below |
 | `.parquet` | Search-R1's training and test files (extra `[search]`) |
 | `.csv`, `.tsv` | columns `question` and `answer` (or `golden_answers`, `answers`), optionally `id` |
+
+A row without an id has its number, after the split that the file's name tells: `train_7`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from agent_gym.envs.searchqa.questions import Question, read_golds
 ENDINGS = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
 _PACKED = (".gz", ".xz")
 _MOST_BYTES = 1 << 32
-"""Bytes of a question file; the largest published one has some 700 million."""
+"""Most bytes of a question file, decompressed."""
 _KEPT = ("type", "hops", "level", "supporting_titles", "supporting_ids", "chain", "plan", "world")
 _PARQUET_COLUMNS = (
     "id",
