@@ -153,6 +153,10 @@ def read_settings(path: str | Path) -> dict[str, Any]:
         ConfigError: The file is missing or is neither.
     """
     path = Path(path)
+    if path.is_dir():
+        raise ConfigError(
+            f"{path} is a folder; give a file of settings (TOML or JSON), such as {path / 'run.json'}"
+        )
     if not path.is_file():
         wanted = path.with_suffix(".json")
         raise ConfigError(

@@ -47,5 +47,5 @@ def suggest(name: str, known: Iterable[str], *, most: int = 3) -> str:
     spelled: dict[str, str] = {}
     for word in known:
         spelled.setdefault(word.casefold(), word)
-    near = [spelled[word] for word in get_close_matches(name.casefold(), spelled, n=most, cutoff=0.5)]
+    near = [spelled[word] for word in get_close_matches(name.casefold(), spelled, n=most, cutoff=0.6)]
     return f" Did you mean {', '.join(repr(word) for word in near)}?" if near else ""

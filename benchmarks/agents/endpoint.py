@@ -11,6 +11,7 @@ Left out: streaming, and any dialect beside `chat/completions`.
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import threading
@@ -21,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
 
+from agent_gym.core.checks import check_number, check_whole
 from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.info import FinishReason
 from benchmarks.agents.ledger import Ledger, Usage
@@ -116,8 +118,10 @@ class RetrySettings:
     """Longest pause, one that the service asks for (Retry-After) included."""
 
     def __post_init__(self) -> None:
-        if self.timeout <= 0 or self.tries < 1 or self.pause < 0 or self.longest_pause < 0:
-            raise ConfigError(f"timeout must be positive, tries at least 1 and pauses at least 0, got {self}")
+        check_number("timeout", self.timeout, 0, math.inf, open_low=True)
+        check_whole("tries", self.tries, 1)
+        for name in ("pause", "longest_pause"):
+            check_number(name, getattr(self, name), 0, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +282,14 @@ class ChatEndpoint:
             values = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(json.loads(text), ensure_ascii=False)))
             choice = values["choices"][0]
             message, finish = choice["message"], choice.get("finish_reason")
-            content = message.get("content")
+            content = _joined(message.get("content"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return _Problem(EndpointFault.MALFORMED, f"the body is no chat completion: {text[:_SHOWN]!r}")
         if not (content is None or isinstance(content, str)) or not isinstance(
             message.get("tool_calls") or [], list
         ):
             return _Problem(EndpointFault.MALFORMED, f"the message's content is no text: {text[:_SHOWN]!r}")
+        message = {**message, "content": content}
         usage = _usage(values.get("usage"))
         self.ledger.replied(usage)
         if finish == "content_filter":
@@ -300,6 +305,15 @@ class ChatEndpoint:
             return _Problem(EndpointFault.CUT_SHORT, problem, again=False, error=error)
         reason = FinishReason.MAX_TOKENS if cut else FinishReason.STOP
         return Completion(message, reason, attempt, usage, seconds)
+
+
+def _joined(content: Any) -> Any:
+    """Return the text of a content that is a list of text parts, as some services send it; any other as it is."""
+    if not isinstance(content, list) or not content:
+        return content
+    parts = [part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "".join(texts) if len(texts) == len(content) else content
 
 
 def _usage(values: Any) -> Usage | None:

@@ -43,6 +43,9 @@ class LocalKind(AgentKind):
         if not argument:
             raise ConfigError(f"agent 'hf' needs a folder or a hub id: {self.usage}")
         options = read_options(LocalOptions, settings.options, self.name)
+        from trainers.model_files import find_model
+
+        find_model(argument, options.allow_downloads, switch="--agent-option allow_downloads=true")
         from trainers.conversation import PromptEncoder
         from trainers.policy import Policy
         from trainers.rollout import EpisodeDraws, PolicyAgent

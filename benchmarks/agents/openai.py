@@ -200,9 +200,15 @@ class OpenAIKind(AgentKind):
 def _parse(argument: str) -> tuple[str, str]:
     """Return model and address; a model's name may hold an @."""
     match = _ARGUMENT.fullmatch(argument)
-    if match is None:
-        raise ConfigError(f"agent 'openai' needs a model: {OpenAIKind.usage}")
+    if match is None or argument.startswith("@"):
+        raise ConfigError(f"agent 'openai:{argument}' needs a model: {OpenAIKind.usage}")
     url = match["url"] or os.environ.get(BASE_URL)
+    if not url and "@" in argument:
+        model, _, address = argument.rpartition("@")
+        raise ConfigError(
+            f"agent 'openai:{argument}': an address begins with http:// or https://, as in openai:{model}@http://"
+            f"{address}; where the @ is part of the model's name, add @URL or set {BASE_URL}"
+        )
     if not url:
         raise ConfigError(f"agent 'openai:{argument}' names no address: write {OpenAIKind.usage} or set {BASE_URL}")
     if urlsplit(url).username is not None:

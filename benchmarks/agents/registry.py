@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -68,18 +70,45 @@ def make_agent(spec: str, face: EnvFace, settings: AgentSettings | None = None) 
         settings: Batch size, device and options of the kind.
 
     Raises:
-        ConfigError: There is no such kind, the message lists the kinds; or its argument cannot be used.
+        ConfigError: There is no such kind, the message lists all; or its argument or options cannot be used.
         DataError: What the argument names is not there.
     """
     kind, argument = _split(spec)
+    settings = settings or AgentSettings()
+    options = _Options(settings.options)
     try:
-        return kind.make(argument, face, settings or AgentSettings())
+        made = kind.make(argument, face, replace(settings, options=options))
+        options.require_read(kind.name)
+        return made
     except AgentGymError:
         raise
     except ValueError as error:
         raise ConfigError(
             f"the agent {spec!r} cannot be made: {error}; it is written {kind.usage} ({kind.summary})"
         ) from error
+
+
+class _Options(Mapping[str, Any]):
+    """Options that know which of them were read: a kind that reads none would ignore what a user asks for."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = dict(given)
+        self._unread = set(given)
+
+    def __getitem__(self, name: str) -> Any:
+        self._unread.discard(name)
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def require_read(self, agent: str) -> None:
+        """Raise a ConfigError where an option was not read."""
+        if self._unread:
+            raise ConfigError(f"agent {agent!r} takes no --agent-option {', '.join(sorted(self._unread))}")
 
 
 def default_environment(spec: str) -> tuple[str, dict[str, Any]] | None:

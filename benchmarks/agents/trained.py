@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_gym.core.driver import EnvFace
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError
 from agent_gym.registration import full_id
 from benchmarks.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.agents.play_options import no_options
@@ -72,11 +75,28 @@ class RunKind(AgentKind):
         return Contestant(f"{self.name}:{argument}", player, identity, config.env.reply_mode)
 
     def environment(self, argument: str) -> tuple[str, dict[str, Any]]:
-        """Return the environment that the run trains on."""
+        """Return the environment that the run trains on; of a mix the first one, and a warning names the others."""
+        from trainers.mixture import at_stage, parts
         from trainers.run_folder import RunFolder
 
-        env = _settings_for(RunFolder.open(_parse(argument)[0]).config())
-        return env.id, dict(env.options)
+        path = _parse(argument)[0]
+        first, *others = (at_stage(part.settings, -1) for part in parts(RunFolder.open(path).config().env))
+        if others:
+            warnings.warn(
+                f"{path} trains on {len(others) + 1} environments, of which this plays {first.id}; "
+                f"for the others give {' or '.join(_arguments(env) for env in others)}",
+                AgentGymWarning,
+                stacklevel=2,
+            )
+        return first.id, dict(first.options)
+
+
+def _arguments(env: EnvSettings) -> str:
+    """Return an environment as it is named on a command line."""
+    words = ["--env", env.id]
+    for name, value in env.options.items():
+        words += ["--option", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join(words)
 
 
 def _settings_for(config: TrainConfig, env_id: str = "") -> EnvSettings:

@@ -102,6 +102,9 @@ class Service:
         message = {"role": "assistant", "content": reply}
         if kind == "silent":
             message["content"] = None
+        if kind == "parts":
+            half = len(reply) // 2
+            message["content"] = [{"type": "text", "text": text} for text in (reply[:half], reply[half:])]
         if kind == "thinker":
             message["reasoning_content"] = "Boxes are heavy."
         if kind == "filtered":

@@ -35,13 +35,34 @@ def ask(service, model, context=0, **settings):
 
 @pytest.mark.parametrize(
     ("model", "tries"),
-    [("plain", 1), ("status-500", 2), ("status-429", 2), ("malformed-2", 3), ("hangup", 2), ("torn", 2)],
+    [
+        ("plain", 1),
+        ("parts", 1),
+        ("status-500", 2),
+        ("status-429", 2),
+        ("malformed-2", 3),
+        ("hangup", 2),
+        ("torn", 2),
+    ],
 )
 def test_what_may_pass_is_tried_again(service, model, tries):
     done = ask(service, model)
     assert (done.text, done.finish_reason, done.tries) == ("<action>left</action>", FinishReason.STOP, tries)
     assert done.usage == Usage(100, 7)
     assert done.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"timeout": 0.0}, "timeout must be .* greater than 0, got 0.0"),
+        ({"tries": 0}, "tries must be .* at least 1, got 0"),
+        ({"pause": -1.0}, "pause must be .* at least 0, got -1.0"),
+    ],
+)
+def test_a_setting_out_of_range_is_named_alone(values, said):
+    with pytest.raises(ConfigError, match=f"^{said}.$"):
+        RetrySettings(**values)
 
 
 def test_half_a_character_is_replaced_so_that_the_conversation_can_be_sent_back(service):

@@ -339,6 +339,23 @@ def test_an_argument_that_an_agent_cannot_read_is_one_line_that_names_the_agent(
         evaluate(EvalConfig(DOOR), "place:x")
 
 
+class ShyKind(AgentKind):
+    name = "shy"
+    usage = "shy"
+    summary = "reads one option"
+
+    def make(self, argument, face, settings):
+        return Contestant("shy", Script(settings.options.get("say", "")))
+
+
+def test_an_option_that_a_kind_does_not_read_is_refused(monkeypatch):
+    monkeypatch.setattr(registry, "_BUNDLED", (ShyKind,))
+    config = EvalConfig(DOOR, episodes=1, max_turns=1)
+    evaluate(dataclasses.replace(config, agent_options={"say": "x"}), "shy")
+    with pytest.raises(ConfigError, match=r"'shy' takes no --agent-option a$"):
+        evaluate(dataclasses.replace(config, agent_options={"say": "x", "a": 1}), "shy")
+
+
 def test_agents_are_made_by_name_for_an_environment():
     from agent_gym.core.driver import EnvFace
 

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from agent_gym.core.episode import read_episodes
-from agent_gym.core.errors import ConfigError
+from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.info import FinishReason
 from agent_gym.core.replies import ReplyGrammar
 from benchmarks.agents.endpoint import ChatEndpoint
@@ -236,8 +236,11 @@ def test_model_and_address_are_told_apart(monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL")
     with pytest.raises(ConfigError, match="names no address"):
         _parse("m")
-    with pytest.raises(ConfigError, match="needs a model"):
-        _parse("")
+    for nothing in ("", "@http://a/v1"):
+        with pytest.raises(ConfigError, match="needs a model"):
+            _parse(nothing)
+    with pytest.raises(ConfigError, match="begins with http:// or https://, as in openai:m@http://a:1/v1"):
+        _parse("m@a:1/v1")
     with pytest.raises(ConfigError, match="no name or password"):
         _parse("m@https://me:secret@a/v1")
 
@@ -287,3 +290,5 @@ def test_a_model_folder_plays_as_it_would_in_a_run(run_folder):
         evaluate(dataclasses.replace(CONFIG, agent_options={"max_context_tokens": 9}), "hf:x")
     with pytest.raises(ConfigError, match="needs a folder"):
         evaluate(CONFIG, "hf:")
+    with pytest.raises(DataError, match="--agent-option allow_downloads=true"):
+        evaluate(CONFIG, "hf:no-such-model")

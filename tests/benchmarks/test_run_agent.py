@@ -5,10 +5,11 @@ import dataclasses
 import pytest
 
 from agent_gym.core.episode import read_episodes
-from agent_gym.core.errors import DataError
+from agent_gym.core.errors import AgentGymWarning, DataError
 from benchmarks.agents import default_environment
 from benchmarks.evaluate import evaluate
 from benchmarks.plan import EvalConfig
+from tests.benchmarks.conftest import SETTINGS
 
 CONFIG = EvalConfig("Sokoban-v0", episodes=6, max_turns=5, device="cpu")
 
@@ -58,6 +59,17 @@ def test_an_interrupted_evaluation_of_a_policy_goes_on_as_an_unbroken_one(run_fo
 
 def test_a_run_names_its_environment(run_folder):
     assert default_environment(f"run:{run_folder}") == ("agent_gym/Sokoban-v0", {})
+
+
+def test_a_run_on_a_mix_names_its_first_environment_and_how_the_others_are_played(tmp_path):
+    from trainers.config_reading import resolve_config
+    from trainers.run_folder import RunFolder
+
+    mix = [{"id": "Sokoban-v0"}, {"id": "Boxoban-v0", "options": {"levels": "my rooms", "size": [6, 6]}}]
+    RunFolder.create(tmp_path / "mix", resolve_config({**SETTINGS, "env": {"mix": mix}}))
+    said = r"trains on 2 environments.* plays Sokoban-v0; .*--env Boxoban-v0 --option 'levels=my rooms' --option"
+    with pytest.warns(AgentGymWarning, match=said):
+        assert default_environment(f"run:{tmp_path / 'mix'}") == ("Sokoban-v0", {})
     assert default_environment("oracle") is None
 
 

@@ -181,6 +181,8 @@ def test_a_value_is_no_section() -> None:
 
 
 def test_missing_and_malformed_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is a folder; give a file of settings"):
+        read_settings(tmp_path)
     with pytest.raises(ConfigError, match="no settings file"):
         read_settings(tmp_path / "none.toml")
     for name, text in (("a.toml", "x = "), ("b.json", "{"), ("c.json", "[1]")):

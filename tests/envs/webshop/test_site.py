@@ -184,8 +184,9 @@ def test_home_leads_to_a_new_session_or_to_the_pinned_one(client):
     assert client.get(first).status_code == 200
     pinned = client_of(SiteConfig(session="fixed_2")).get("/", follow_redirects=False)
     assert pinned.headers["location"] == "/fixed_2"
-    with pytest.raises(BadAddressError):
-        client_of(SiteConfig(session="fixed_99"))
+    for session in ("fixed_99", "a/b", "a b"):
+        with pytest.raises(ConfigError, match=f"--session.*got '{session}'"):
+            client_of(SiteConfig(session=session))
     with pytest.raises(ConfigError):
         Visits(GOALS, limit=0)
 

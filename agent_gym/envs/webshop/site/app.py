@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from agent_gym.core.errors import ConfigError
 from agent_gym.envs.webshop.html import render_error
 from agent_gym.envs.webshop.kinds import PageKind, SubPage
 from agent_gym.envs.webshop.pages import PAGE_SIZE, Page
@@ -99,7 +100,13 @@ class ShopSite:
         self._searches = CapacityLimiter(_SEARCHES)
         self._log = None if self.config.log is None else VisitLog(self.config.log)
         if self.config.session is not None:
-            self.visits.get(read_address(self.config.session.encode()).session)  # a bad name is an error at start
+            try:
+                self.visits.get(read_address(self.config.session.encode()).session)
+            except BadAddressError as error:
+                given = self.config.session
+                raise ConfigError(
+                    f"session (--session) must be a name such as mine or fixed_2, got {given!r}: {error}"
+                ) from None
         folder = files(__package__) / "static"
         self._static = {name: (folder / name).read_bytes() for name in _STATIC}
         self._assets = REMOTE_ASSETS if self.config.remote_images else LOCAL_ASSETS
