@@ -6,10 +6,11 @@ is the smaller of what the arithmetic units and the memory of a device allow, ti
 reached in practice: two assumptions, printed with the result. Neither the environment's time nor waiting for the
 longest episode is counted, so a run is slower than this.
 
-Formulas (N weights, P trained ones, W processes, b bytes a weight): weights b N / W, gradients b P / W, AdamW's two
-moments 2 b P / W. A forward and backward pass costs 6 N operations a token (2 N for the frozen weights of adapters
-less), plus 12 L h T of attention at T tokens (Kaplan et al., arXiv 2001.08361). A decoding step reads the weights
-and the caches of all running episodes once.
+Formulas (N weights, P trained ones, W processes, b bytes a weight, c bytes a value): weights b N / W, gradients
+b P / W, AdamW's two moments 2 b P / W; where c < b (`model.autocast`), copies of the trained weights, c P. A
+forward and backward pass costs 6 N operations a token (2 N for the frozen weights of adapters less), plus 12 L h T
+of attention at T tokens (Kaplan et al., arXiv 2001.08361). A decoding step reads the weights and the caches of all
+running episodes once.
 """
 
 from __future__ import annotations
@@ -102,6 +103,9 @@ class Memory:
     gradients: float
     optimizer: float
     reference: float
+    copies: float
+    """Trained weights in the dtype of computation, where they are stored in a wider one; a sharded model's too are
+    whole."""
     gathered: float
     """Whole weights of a sharded model while episodes are sampled."""
     gathered_in_update: float
@@ -122,7 +126,7 @@ class Memory:
     def peak(self) -> float:
         """Bytes at the larger of the two peaks: sampling, and the update."""
         update = self.gathered_in_update + self.activations + self.logits
-        return self.held + max(update, self.gathered + self.cache)
+        return self.held + self.copies + max(update, self.gathered + self.cache)
 
 
 @dataclass(frozen=True)
@@ -252,6 +256,7 @@ def estimate_memory(shape: ModelShape, config: TrainConfig, processes: int = 1) 
         gradients=weight * shape.trained / processes,
         optimizer=_ADAM_MOMENTS * weight * shape.trained / processes,
         reference=weight * shape.parameters / processes if reference else 0.0,
+        copies=float(value * shape.trained) if value < weight else 0.0,
         gathered=float(weight * shape.parameters) if sharded else 0.0,
         gathered_in_update=float(2 * weight * shape.largest_block) if sharded else 0.0,
         activations=float(tokens * activation_values(shape, config.optim.gradient_checkpointing) * value),
@@ -379,6 +384,7 @@ def report(
         ("gradients", "gradients"),
         ("optimizer", "optimiser (two moments)"),
         ("reference", "reference policy"),
+        ("copies", "copies to compute with"),
         ("activations", "activations of a micro-batch"),
         ("logits", "logits of one chunk"),
         ("gathered_in_update", "whole blocks, in the update"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
 from agent_gym.cli.main import build_app
@@ -29,6 +30,9 @@ from trainers.estimate import (
     workload_of,
 )
 from trainers.packing import pack
+from trainers.policy import Policy
+from trainers.samplers.base import SamplingSettings
+from trainers.samplers.hf import HFSampler
 from trainers.tiny import TinySpec, tiny_model
 
 DEVICE = DEVICES["H100-80GB"]
@@ -109,6 +113,36 @@ def test_activations_are_near_what_autograd_saves(recomputed: bool) -> None:
     block = (activation_values(found, False) - 2 * found.hidden) // found.layers
     expected = 8 * width * 4 * (activation_values(found, recomputed) - block * recomputed)
     assert 0.7 < sum(saved.values()) / expected < 1.4
+
+
+class CastWeights(TorchDispatchMode):
+    """Counts the bytes of weights that are cast to be computed with."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.shapes = {tuple(value.shape) for value in policy.model.parameters() if value.ndim == 2}
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func.overloadpacket in (torch.ops.aten._to_copy, torch.ops.aten.to) and found.dtype is torch.bfloat16:
+            self.bytes += found.nbytes if tuple(found.shape) in self.shapes else 0
+        return found
+
+
+def test_weights_are_cast_once_in_a_pass_and_once_for_a_reply_of_any_length() -> None:
+    policy = tiny_policy()
+    policy.autocast_dtype = torch.bfloat16
+    packed = pack(random_rows(policy, [(9, 3)]), policy.pad_id)
+    draws = torch.Generator().manual_seed(0)
+    with CastWeights(policy) as passed:
+        policy.token_stats(packed, entropy=False)
+    with CastWeights(policy) as sampled:
+        HFSampler(policy).generate([(5, 6, 7)], SamplingSettings(max_reply_tokens=8), draws)
+    copies = estimate_memory(shape_of(policy.model, value_bytes=2), config()).copies
+    assert passed.bytes == sampled.bytes
+    assert 0.95 < passed.bytes / copies <= 1
+    assert estimate_memory(shape_of(policy.model), config()).copies == 0
 
 
 def test_sizes_are_found_without_allocating_a_model() -> None:

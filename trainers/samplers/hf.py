@@ -96,8 +96,10 @@ class HFSampler:
         order = sorted(range(len(keys)), key=lambda index: (len(keys[index]), first[keys[index]], index))
         replies = [_Reply() for _ in keys]
         model = self._policy.model
-        # Sharded parameters are gathered in place by their own hooks, which inference tensors do not allow.
-        guard = torch.no_grad() if hasattr(model, "unshard") else torch.inference_mode()
+        # Sharded parameters are gathered in place by their own hooks, which inference tensors do not allow; and in
+        # inference mode autocast keeps no copies of the weights, but casts them for every token.
+        plain = hasattr(model, "unshard") or self._policy.autocast_dtype is not None
+        guard = torch.no_grad() if plain else torch.inference_mode()
         with guard, self._policy.autocast():
             for start in range(0, len(order), self.max_batch):
                 rows = order[start : start + self.max_batch]
