@@ -107,7 +107,7 @@ class WebShopBrowserEnv(WebShopEnv):
             page = self._tab.open(address)
         self._check_arrival(page, session)
         self._session = session
-        return page.text
+        return self._cut(page.text)
 
     def _connect(self, session: Session) -> None:
         """Make the session known to the site, if it is not; a pickled or closed environment has left its site."""
@@ -145,10 +145,15 @@ class WebShopBrowserEnv(WebShopEnv):
         except BrowserError as error:
             return Outcome(str(error), valid=True, ended=True, score=0.0, stop_reason=StopReason.TOOL_ERROR)
         if page.reward is None:
-            return Outcome(page.text)
+            return Outcome(self._cut(page.text))
         score = page.reward
         return Outcome(
-            page.text, self._scaled(score), success=score == 1.0, ended=True, score=score, extras=outcome.extras
+            self._cut(page.text),
+            self._scaled(score),
+            success=score == 1.0,
+            ended=True,
+            score=score,
+            extras=outcome.extras,
         )
 
     def _address(self, session: Session) -> str:
