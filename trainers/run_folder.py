@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.files import unwritable
 from agent_gym.core.locks import exclusive
 from trainers.config import TrainConfig
 from trainers.config_reading import read_settings, resolve_config, to_values
@@ -195,7 +196,7 @@ def open_run(path: str | Path, config: TrainConfig | None) -> Iterator[RunFolder
     Raises:
         BusyError: Another process trains in it.
         ConfigError: The folder of a new run exists and is not empty.
-        DataError: There is no earlier run.
+        DataError: There is no earlier run, or the place cannot be written to.
     """
     path = Path(path)
     if config is None:
@@ -203,11 +204,15 @@ def open_run(path: str | Path, config: TrainConfig | None) -> Iterator[RunFolder
     elif path.is_file():
         raise ConfigError(f"{path} is a file; give a folder for the run")
     made = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
     remedy = "wait for it, or stop it" + ("" if config is None else ", or give another --output")
     try:
-        with exclusive(path / LOCK, f"{path} is being trained", remedy):
-            folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
+        with ExitStack() as held:
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                held.enter_context(exclusive(path / LOCK, f"{path} is being trained", remedy))
+                folder = RunFolder.open(path) if config is None else RunFolder.create(path, config)
+            except OSError as error:
+                raise unwritable(path / CONFIG, error) from error
             try:
                 yield folder
             except BaseException:

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from agent_gym._version import __version__
+from agent_gym.cli.streams import PLAIN
 from agent_gym.core.errors import AgentGymError, AgentGymWarning
 
 GROUP = "agent_gym.commands"
@@ -96,7 +97,7 @@ def main() -> None:
         sys.path.append(os.getcwd())  # for `--env module:id`; last, so that it hides no installed package
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where a terminal cannot show a symbol of a board
+            stream.reconfigure(errors=PLAIN)
     warnings.formatwarning = _in_one_line
     try:
         build_app()()

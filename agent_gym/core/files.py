@@ -65,12 +65,18 @@ def write_whole(path: str | Path, text: str) -> Path:
     return target
 
 
-def unwritable(path: Path, error: OSError) -> DataError:
+class UnwritableError(DataError):
+    """A place that cannot be written to."""
+
+
+def unwritable(path: Path, error: OSError) -> UnwritableError:
     """Return the error for a file that cannot be written."""
     blocked = next((parent for parent in path.parents if parent.exists() and not parent.is_dir()), None)
     if blocked is not None:
-        return DataError(f"cannot write {path}: {blocked} is a file where a folder is needed; give another place")
+        return UnwritableError(
+            f"cannot write {path}: {blocked} is a file where a folder is needed; give another place"
+        )
     if path.is_dir():
-        return DataError(f"cannot write {path}: it is a folder; give a file in it, such as {path / 'NAME'}")
+        return UnwritableError(f"cannot write {path}: it is a folder; give a file in it, such as {path / 'NAME'}")
     reason = error.strerror or str(error)
-    return DataError(f"cannot write {path}: {reason}; give a place that can be written to")
+    return UnwritableError(f"cannot write {path}: {reason}; give a place that can be written to")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.core.files import unwritable
 from agent_gym.core.locks import exclusive
 from agent_gym.retrieval.bm25 import (
     INDEX_FOLDER,
@@ -76,26 +77,43 @@ def build_index(
 
     Raises:
         ConfigError: The folder exists and is another index (without `overwrite`) or no index at all.
-        DataError: The corpus holds a bad row, two equal ids or nothing.
+        DataError: The corpus holds a bad row, two equal ids or nothing, or the place cannot be written to.
         BusyError: Another process is building this index.
     """
     reader = CorpusReader(corpus)
     source = _describe_source(corpus)
     report = on_progress or (lambda stage, done, total: None)
-    index.parent.mkdir(parents=True, exist_ok=True)
-    partial, lock = _beside(index, "partial"), _beside(index, "lock")
-    with exclusive(lock, f"{index} is being built", wait=wait):
-        built = _existing(index, source, overwrite)
-        if built is None:
-            partial.mkdir(exist_ok=True)
-            if _read_progress(partial).get("source") != source:
-                shutil.rmtree(partial)
-                partial.mkdir()
-                _write_progress(partial, {"source": source, "rows": 0})
-            _copy_passages(reader, partial, checkpoint_rows, report)
-            _index_words(partial, checkpoint_rows, report)
-            built = _finish(corpus, source, partial, report)
-            _exchange(partial, index)
+    try:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(_beside(index, "lock"), f"{index} is being built", wait=wait):
+            built = _existing(index, source, overwrite)
+            if built is None:
+                built = _build(reader, source, index, checkpoint_rows, report)
+    except OSError as error:
+        if error.filename == str(corpus):
+            raise
+        raise unwritable(index / ROWS, error) from error
+    return built
+
+
+def _build(
+    reader: CorpusReader, source: dict[str, Any], index: Path, checkpoint_rows: int, report: Progress
+) -> Manifest:
+    """Build beside the index and put the result in its place; what a bad corpus leaves is removed."""
+    partial = _beside(index, "partial")
+    partial.mkdir(exist_ok=True)
+    if _read_progress(partial).get("source") != source:
+        shutil.rmtree(partial)
+        partial.mkdir()
+        _write_progress(partial, {"source": source, "rows": 0})
+    try:
+        _copy_passages(reader, partial, checkpoint_rows, report)
+        _index_words(partial, checkpoint_rows, report)
+        built = _finish(reader.path, source, partial, report)
+    except DataError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    _exchange(partial, index)
     return built
 
 

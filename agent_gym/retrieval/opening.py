@@ -12,6 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent_gym.core.data import resolve_data
+from agent_gym.core.errors import DataError
+from agent_gym.core.files import UnwritableError
 from agent_gym.retrieval.base import Retriever
 from agent_gym.retrieval.bm25 import Bm25Retriever
 from agent_gym.retrieval.building import Progress, build_index
@@ -83,7 +85,10 @@ def open_retriever(
     if path.is_file():
         corpus, path = path, cached_index(path)
         if not is_index(path):
-            build_index(corpus, path, wait=True, on_progress=on_progress)
+            try:
+                build_index(corpus, path, wait=True, on_progress=on_progress)
+            except UnwritableError as error:
+                raise DataError(f"{error} with {CACHE_VARIABLE}") from error
     lexical = open_index(path)
     if kind is RetrieverKind.BM25:
         return lexical

@@ -72,6 +72,7 @@ def test_what_was_not_played_whole_says_so() -> None:
     assert (cells["| partly"], cells["| wholly"]) == ("3 of 4, 1 errors |", "4 |")
     assert "; 3 of 4, 1 errors |" in markdown(board, overview_only=True)
     assert render_board(board).count(">incomplete<") == 1
+    assert ">2 agents</span><span>1 task list<" in render_board(board)
     assert ">incomplete<" not in render_board(make_board(entries(wholly)))
     heads = columns(board.sections[0], narrow=True)
     assert "episodes" in heads

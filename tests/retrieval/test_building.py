@@ -81,6 +81,25 @@ def test_an_interrupted_build_goes_on(
     assert again.search("castle item6", 9) == open_index(index_folder).search("castle item6", 9)
 
 
+def test_a_build_that_a_bad_corpus_ends_leaves_nothing(tmp_path: Path) -> None:
+    corpus = write_corpus(tmp_path / "corpus.jsonl", make_passages(3))
+    corpus.write_text(corpus.read_text("utf-8") + "no row\n", "utf-8")
+    with pytest.raises(DataError, match="line 4"):
+        build_index(corpus, tmp_path / "index")
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_place_that_cannot_be_written_to_is_named_with_the_remedy(
+    corpus_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"cannot write .*/file/index/.*give another place$"):
+        build_index(corpus_file, tmp_path / "file" / "index")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(DataError, match=rf"cannot write .*/file/.*give another place with {CACHE_VARIABLE}"):
+        open_retriever(corpus_file)
+
+
 def test_rows_written_after_the_last_checkpoint_are_dropped(corpus_file: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     build_until(corpus_file, index, Stage.PASSAGES, 2)

@@ -64,6 +64,13 @@ def test_one_process_trains_in_a_folder_however_it_is_opened(tmp_path: Path) -> 
     assert not (path / ".lock").exists()
 
 
+def test_a_run_folder_that_cannot_be_written_to_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = r"cannot write .*/file/run/config.json: .*/file is a file.*give another place"
+    with pytest.raises(DataError, match=said), open_run(tmp_path / "file" / "run", small_config()):
+        pass
+
+
 def test_no_folder_stays_of_a_run_that_failed_before_it_made_anything(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "a"
     with pytest.raises(KeyError), open_run(path, small_config()):

@@ -119,9 +119,21 @@ def load_split(files: Iterable[QuestionFile], split: str | None) -> tuple[str, d
             if split == ALL or own or _share(question) == split:
                 chosen.setdefault(question.source, []).append(question)
     if not chosen:
-        there = sorted({f"{file.source}: {file.split or 'no split in its name'}" for file in files})
-        raise ConfigError(f"no question in split {split!r}; there are {', '.join(there)}, and split='all'")
+        raise _nothing_in(split, files)
     return split, chosen
+
+
+def _nothing_in(split: str, files: Sequence[QuestionFile]) -> ConfigError | DataError:
+    """Return why a split of files is empty, and what to do."""
+    if not any(_read(file, file.path.stat().st_mtime_ns) for file in files):
+        names = ", ".join(str(file.path) for file in files)
+        return DataError(f"{names} {'is' if len(files) == 1 else 'are'} empty; expected questions, one a row")
+    if not any(file.split for file in files):
+        why = "the files' names tell no split, so that a hash divides their questions, of which it has none"
+    else:
+        there = {f"{file.source}: {file.split or 'no split in its name'}" for file in files}
+        why = f"there are {', '.join(sorted(there))}"
+    return ConfigError(f"no question in split {split!r} ({why}); add --split all (split='all') to play them all")
 
 
 def _plays_as(splits: set[str], split: str) -> str:

@@ -205,6 +205,14 @@ class TestSplits:
             load_split(find_files(folder), "trian")
         with pytest.raises(ConfigError, match=r"no question in split 'test'.*nq: train"):
             load_split(find_files(folder / "nq" / "train.jsonl"), "test")
+        row = {"id": "one", "question": "who wrote it?", "answer": "A"}
+        divided = find_files(write_lines(tmp_path / "mine" / "a.jsonl", [row]))
+        for split in ("valid", "test"):  # the hash puts this question into train
+            said = rf"no question in split '{split}' \(the files' names tell no split.*\); add --split all"
+            with pytest.raises(ConfigError, match=said):
+                load_split(divided, split)
+        with pytest.raises(DataError, match=r"k\.jsonl is empty"):
+            load_split(find_files(write_lines(tmp_path / "mine" / "k.jsonl", [])), "test")
         (tmp_path / "empty").mkdir()
         with pytest.raises(DataError, match="no question file"):
             find_files(tmp_path / "empty")
