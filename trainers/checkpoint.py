@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import load_file, load_model, save_file, save_model
 
 from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError
+from agent_gym.core.files import flush, settle
 from trainers.training_state import (
     Generator,
     OptimizerState,
@@ -248,20 +249,15 @@ class CheckpointStore:
                 _write(partial / "generators.json", dump_json(states, "the generators"))
             _write(partial / "extra.json", dump_json(dict(extra or {}), "extra"))
             files = {name: _fingerprint(partial / name) for name in _files(partial)}
-            for name in files:
-                _flush(partial / name)
             manifest: dict[str, Any] = {"format": _FORMAT, "step": step, "score": score, "files": files}
             manifest["blake2b"] = _manifest_digest(manifest)
             _write(partial / _MANIFEST, dump_json(manifest, "the manifest"))
-            _flush(partial / _MANIFEST)
-            for folder in (partial / "model", partial):
-                _flush(folder)
+            flush(partial)  # before an older checkpoint of this step goes
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         self._remove(final)
-        os.rename(partial, final)
-        _flush(self.root)
+        settle(partial, final)
         self._prune(final)
         return final
 
@@ -282,8 +278,7 @@ class CheckpointStore:
         manifest["blake2b"] = _manifest_digest(manifest)
         partial = folder / f"{_TEMPORARY}{_MANIFEST}"
         _write(partial, dump_json(manifest, "the manifest"))
-        _flush(partial)
-        os.replace(partial, folder / _MANIFEST)
+        settle(partial, folder / _MANIFEST)
         return True
 
     def steps(self) -> list[int]:
@@ -410,12 +405,3 @@ def _fingerprint(file: Path) -> dict[str, Any]:
 
 def _write(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
-
-
-def _flush(path: Path) -> None:
-    """Make a file's content, or a folder's list of names, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

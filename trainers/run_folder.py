@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.core.files import unwritable
+from agent_gym.core.files import settle, unwritable
 from agent_gym.core.locks import exclusive
 from trainers.config import TrainConfig
 from trainers.config_reading import read_settings, resolve_config, to_values
@@ -162,7 +161,7 @@ class RunFolder:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(self.reference, ignore_errors=True)
         policy.save(partial)
-        os.replace(partial, self.reference)
+        settle(partial, self.reference)
         shutil.rmtree(self.cold_start, ignore_errors=True)
 
     def summary(self) -> dict[str, Any]:
@@ -180,7 +179,7 @@ class RunFolder:
     def _write(self, name: str, values: Mapping[str, Any]) -> None:
         partial = self.path / f".tmp-{name}"
         partial.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(partial, self.path / name)
+        settle(partial, self.path / name)
 
 
 @contextmanager

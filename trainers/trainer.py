@@ -87,7 +87,7 @@ class Trainer:
     def run(self) -> dict[str, Any]:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
-        check_parts(config, self.world, started=self.folder.reference.is_dir())
+        check_parts(config, self.world, started=self.world.from_main(self.folder.reference.is_dir()))
         configure_torch(config)
         with ExitStack() as stack:
             lanes = stack.enter_context(closing(Lanes.make(config, self.world.size)))

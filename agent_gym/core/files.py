@@ -1,7 +1,7 @@
 """Files read and written whole.
 
-A reader of what is written finds the old file or the new one, and who cannot write is told what to do. What is read
-may be compressed, and is never larger than its reader expects.
+A reader of what is written finds the old file or the new one, and who cannot write is told what to do; `settle` is
+for what must also survive a power cut. What is read may be compressed, and is never larger than its reader expects.
 """
 
 from __future__ import annotations
@@ -63,6 +63,34 @@ def write_whole(path: str | Path, text: str) -> Path:
             partial.unlink()
         raise unwritable(target, error) from error
     return target
+
+
+def settle(partial: str | Path, target: str | Path) -> None:
+    """Give a file or folder that was written under another name its own one, such that it survives a power cut.
+
+    Content reaches the disk before the name does: what has the name is whole.
+    """
+    flush(partial)
+    os.replace(partial, target)
+    _flush_one(Path(target).parent)
+
+
+def flush(path: str | Path) -> None:
+    """Make a file, or a folder with all that is in it, reach the disk."""
+    for above, _, names in os.walk(path):
+        for name in names:
+            _flush_one(Path(above, name))
+        _flush_one(above)  # the list of its names
+    if not Path(path).is_dir():
+        _flush_one(path)
+
+
+def _flush_one(path: str | Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class UnwritableError(DataError):

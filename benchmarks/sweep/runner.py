@@ -8,17 +8,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError
+from agent_gym.core.files import settle
 from benchmarks.sweep.config import SweepConfig
 from trainers.config import TrainConfig
 from trainers.reporting import Reporter
-from trainers.run_folder import CONFIG, RunFolder
+from trainers.run_folder import CONFIG, RunFolder, open_run
 from trainers.trainer import Trainer
 
 _SHARED = ("before", "cold_start")  # parts of a summary that all runs of a seed have in common
@@ -51,34 +52,36 @@ def run_sweep(
         on_run: Called with algorithm and seed before each run that is not finished.
 
     Raises:
+        BusyError: Another process trains one of the runs that are not finished.
         ConfigError: A run in the folder has other settings.
     """
     for seed in sweep.seeds:
-        start = _open(folder / "starts" / f"seed-{seed}", sweep.start_config(seed))
-        if not is_finished(start.path):
-            if on_run is not None:
-                on_run("cold start", seed)
-            Trainer(start, reporter).run()
+        with _opened(folder / "starts" / f"seed-{seed}", sweep.start_config(seed)) as start:
+            if not is_finished(start.path):
+                if on_run is not None:
+                    on_run("cold start", seed)
+                Trainer(start, reporter).run()
         for algorithm in sweep.algorithms:
-            run = _open(run_path(folder, algorithm, seed), sweep.run_config(algorithm, seed))
-            if is_finished(run.path):
-                continue
-            if on_run is not None:
-                on_run(algorithm, seed)
-            _begin_from(run, start)
-            Trainer(run, reporter).run()
+            with _opened(run_path(folder, algorithm, seed), sweep.run_config(algorithm, seed)) as run:
+                if is_finished(run.path):
+                    continue
+                if on_run is not None:
+                    on_run(algorithm, seed)
+                _begin_from(run, start)
+                Trainer(run, reporter).run()
 
 
-def _open(path: Path, config: TrainConfig) -> RunFolder:
-    if not (path / CONFIG).is_file():
-        return RunFolder.create(path, config)
-    run = RunFolder.open(path)
-    if run.config() != config:
-        raise ConfigError(
-            f"the run in {path} has other settings than this sweep; give another --output, or the settings "
-            "it was begun with"
-        )
-    return run
+@contextmanager
+def _opened(path: Path, config: TrainConfig) -> Iterator[RunFolder]:
+    """Make the folder of a run, or open the one that was begun with the same settings, for this process alone."""
+    begun = (path / CONFIG).is_file()
+    with open_run(path, None if begun else config) as run:
+        if run.config() != config:
+            raise ConfigError(
+                f"the run in {path} has other settings than this sweep; give another --output, or the settings "
+                "it was begun with"
+            )
+        yield run
 
 
 def _begin_from(run: RunFolder, start: RunFolder) -> None:
@@ -90,4 +93,4 @@ def _begin_from(run: RunFolder, start: RunFolder) -> None:
     partial = run.path / ".tmp-start"
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(start.reference, partial)
-    os.replace(partial, run.reference)
+    settle(partial, run.reference)

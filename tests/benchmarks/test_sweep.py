@@ -8,13 +8,14 @@ import sys
 import pytest
 
 from agent_gym.core.errors import ConfigError
+from agent_gym.core.locks import BusyError
 from benchmarks.sweep.config import STABILITY, SweepConfig
 from benchmarks.sweep.plot import plot
 from benchmarks.sweep.report import collect, markdown, verdict, write
 from benchmarks.sweep.runner import is_finished, run_path, run_sweep
 from trainers.algorithms import ImportanceLevel
 from trainers.reporting import SilentReporter
-from trainers.run_folder import RunFolder
+from trainers.run_folder import RunFolder, open_run
 from trainers.tracking import read_metrics
 
 SETTINGS = {
@@ -84,6 +85,26 @@ def test_runs_of_other_settings_in_the_folder_are_refused(swept):
     sweep, folder, _ = swept
     with pytest.raises(ConfigError, match="other settings"):
         run_sweep(sweep.restricted(None, None, 3), folder, SilentReporter())
+
+
+def test_runs_and_starts_that_another_process_trains_are_left_to_it(swept):
+    sweep, folder, _ = swept
+    for path in (folder / "starts" / "seed-0", run_path(folder, "cispo", 0)):
+        with open_run(path, None), pytest.raises(BusyError, match=rf"{path.name} is being trained by process \d+"):
+            run_sweep(sweep, folder, SilentReporter())
+    held = []
+
+    def begin(name, seed):
+        with pytest.raises(BusyError), open_run(run_path(folder, name, seed), None):
+            raise AssertionError
+        held.append(name)
+        raise StopError
+
+    more = SweepConfig("toy", {**sweep.algorithms, "grpo": {}}, (0,), SETTINGS)
+    with pytest.raises(StopError):
+        run_sweep(more, folder, SilentReporter(), begin)
+    assert held == ["grpo"]
+    assert not run_path(folder, "grpo", 0).exists()  # nothing was made in it
 
 
 def test_table_numbers_and_figure_are_written(swept):

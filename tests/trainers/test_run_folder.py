@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.locks import BusyError
 from tests.trainers.runs import small_config
 from tests.trainers.toys import tiny_policy
+from trainers.checkpoint import CheckpointStore
 from trainers.run_folder import RunFolder, open_run
 
 
@@ -48,6 +51,43 @@ def test_the_reference_is_whole_or_not_there_and_the_summary_adds_up(tmp_path: P
     assert [path.name for path in folder.path.glob(".tmp-*")] == []
     folder.update_summary({"a": 1})
     assert folder.update_summary({"b": 2}) == folder.summary() == {"a": 1, "b": 2}
+
+
+def test_what_a_run_relies_on_reaches_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder.create(tmp_path / "run", small_config())
+    store = CheckpointStore(folder.checkpoints)
+    flushed: set[int] = set()
+    settled: dict[str, set[int]] = {}  # under a new name, with what had been flushed by then
+    honest, rename, replace = os.fsync, os.rename, os.replace
+
+    def fsync(descriptor: int) -> None:
+        honest(descriptor)
+        flushed.add(os.fstat(descriptor).st_ino)
+
+    def renaming(given: Callable[..., None]) -> Callable[..., None]:
+        def renamed(source: str | Path, target: str | Path) -> None:
+            settled[Path(target).name] = set(flushed)
+            flushed.discard(Path(target).parent.stat().st_ino)
+            given(source, target)
+
+        return renamed
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", renaming(rename))
+    monkeypatch.setattr(os, "replace", renaming(replace))
+    folder.save_reference(tiny_policy())
+    folder.update_summary({"before": {}})
+    store.save(3, model=tiny_policy(), extra={"n": 1})
+    store.set_score(3, 0.5)
+    kept = [folder.reference, folder.path / "summary.json", folder.checkpoints / "step-00000003"]
+    for path in kept:
+        parts = [path, *path.rglob("*")] if path.is_dir() else [path]
+        late = {part.name for part in parts if part.stat().st_ino not in settled[path.name]}
+        assert late <= {"manifest.json"}  # written again with the score
+        assert path.parent.stat().st_ino in flushed
+    assert (folder.checkpoints / "step-00000003" / "manifest.json").stat().st_ino in settled["manifest.json"]
 
 
 def test_one_process_trains_in_a_folder_however_it_is_opened(tmp_path: Path) -> None:
