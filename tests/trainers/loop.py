@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium as gym
 import torch
 
+from agent_gym.core import Outcome, Situation
 from agent_gym.core.batch import InProcessRunner
 from agent_gym.core.driver import EnvFace, EpisodeRequest, PlayResult, play_episodes
 from agent_gym.core.info import FinishReason
 from agent_gym.core.prompts import ContextMode, PromptBuilder, PromptTemplate
-from tests.toy import COMPACT, PROMPT
+from tests.toy import COMPACT, PROMPT, DoorEnv
 from trainers.conversation import PromptEncoder
 from trainers.policy import Policy
 from trainers.rollout import PolicyAgent
@@ -21,12 +23,35 @@ from trainers.setup import Stage
 
 DOOR = "toy/Door-v0"
 FAULTY = "toy/FaultyDoor-v0"
+LEVER = "toy/Lever-v0"
 
 QWEN_LIKE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message['content'] + '<|end|>\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"
 )
 """A template with a line break behind the end token, as ChatML has."""
+
+
+class LeverEnv(DoorEnv):
+    """Pull the left one of two levers; the right one earns nothing. One turn."""
+
+    default_max_turns = 1
+
+    def _text(self) -> str:
+        return "Two levers."
+
+    def _act(self, action: str) -> Outcome:
+        won = action == "left"
+        return Outcome("Done.", reward=float(won), success=won, score=float(won), ended=True)
+
+    def _situation(self) -> Situation:
+        return Situation(self._text(), ("left", "right"))
+
+    def oracle_action(self) -> str:
+        return "left"
+
+
+gym.register(LEVER, entry_point="tests.trainers.loop:LeverEnv", disable_env_checker=True)
 
 
 def door_builder(history_length: int = 2) -> PromptBuilder:

@@ -5,7 +5,6 @@ Every case also runs in a single process, where it gives what the ranks together
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable
@@ -260,12 +259,6 @@ OVERFLOWING = (
     "algorithm.max_tries=1",
 )
 """A run in which the conversations of some episodes do not fit."""
-
-
-def stop_after(count: int) -> Callable[[], bool]:
-    """Return a `should_stop` that turns true when `count` iterations are done."""
-    asked = itertools.count()
-    return lambda: next(asked) >= count
 
 
 class CountingReporter(SilentReporter):

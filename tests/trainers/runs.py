@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import shutil
 import tempfile
@@ -10,11 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from agent_gym.core.episode import Episode, read_episodes
 from trainers.config import TrainConfig
 from trainers.config_reading import merge, resolve_config
+from trainers.policy import Policy
 from trainers.reporting import SilentReporter
 from trainers.run_folder import RunFolder
+from trainers.samplers.base import Sample
+from trainers.samplers.hf import HFSampler
 from trainers.tracking import read_metrics
 from trainers.trainer import Trainer
 
@@ -65,6 +71,52 @@ def new_run(path: Path, *overrides: str, cold: bool = True) -> RunFolder:
 def train(folder: RunFolder, should_stop: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     """Run the trainer without output."""
     return Trainer(folder, SilentReporter(), should_stop).run()
+
+
+def stop_after(count: int) -> Callable[[], bool]:
+    """Return a `should_stop` that turns true when `count` iterations are done."""
+    asked = itertools.count()
+    return lambda: next(asked) >= count
+
+
+class CopyingSampler(HFSampler):
+    """Draws from a copy of the weights as they were at the last `sync`, as engines with weights of their own do.
+
+    The copy takes the place of the weights for as long as it is drawn from: elsewhere in memory kernels may round
+    otherwise.
+    """
+
+    def sync(self, policy: Policy) -> None:
+        """Copy the weights."""
+        super().sync(policy)
+        self._copy = [value.detach().clone() for value in policy.parameters()]
+
+    def generate(self, *arguments: Any) -> list[Sample]:
+        """Draw from the copy."""
+        trained = [value.detach().clone() for value in self._policy.parameters()]
+        self._put(self._copy)
+        try:
+            return super().generate(*arguments)
+        finally:
+            self._put(trained)
+
+    @torch.no_grad()
+    def _put(self, weights: list[torch.Tensor]) -> None:
+        for value, given in zip(self._policy.parameters(), weights, strict=True):
+            value.copy_(given)
+
+
+def copying(policy: Policy, config: TrainConfig) -> CopyingSampler:
+    """Take the place of `make_sampler`."""
+    return CopyingSampler(policy, max_batch=config.rollout.max_parallel)
+
+
+def assert_equal_runs(one: Path, other: Path) -> None:
+    """Check that two runs are the same bit for bit: weights, metrics, what was said, results."""
+    assert summary(one).get("checksum") == summary(other).get("checksum")
+    assert metrics(one) == metrics(other)
+    assert episode_texts(one) == episode_texts(other)
+    assert summary(one) == summary(other)
 
 
 def metrics(path: Path) -> list[dict[str, Any]]:

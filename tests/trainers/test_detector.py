@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_gym.core.errors import ConfigError
-from tests.trainers.runs import metrics, new_run, small_config, summary, train
+from tests.trainers.runs import assert_equal_runs, copying, metrics, new_run, small_config, summary, train
 from trainers.checkpoint import CheckpointStore
 from trainers.config_reading import resolve_config
 from trainers.detector import ADVICE, COLLAPSES, RULES, WarningName, check_names, detect, timeline
@@ -189,6 +189,15 @@ def test_a_ruined_run_is_ended_with_its_best_policy(stopped: RunFolder) -> None:
     best = Policy.load(stopped.path / kept["path"] / ("model" if kept["step"] else ""), device="cpu")
     assert best.checksum() == found["checksum"]
     assert found["after"]["test"]["n_ok"] == 4
+
+
+def test_the_sampler_goes_back_with_the_policy(
+    stopped: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainers.trainer.make_sampler", copying)
+    folder = new_run(tmp_path / "run", *RUINOUS, "run.stop_on=collapse,kl_blow_up")
+    train(folder)
+    assert_equal_runs(stopped.path, folder.path)
 
 
 def test_warnings_are_in_the_file_and_in_the_metrics(stopped: RunFolder) -> None:

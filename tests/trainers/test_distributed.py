@@ -18,8 +18,8 @@ from agent_gym.core.driver import PlayResult
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import StopReason
-from tests.trainers.ranks import OVERFLOWING, run_case, stop_after, update_cases
-from tests.trainers.runs import metrics, new_run, summary, train
+from tests.trainers.ranks import OVERFLOWING, run_case, update_cases
+from tests.trainers.runs import metrics, new_run, stop_after, summary, train
 from tests.trainers.toys import tiny_policy
 from trainers.collect import joined
 from trainers.distributed import World, assign_owners, open_world

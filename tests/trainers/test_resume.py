@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 
 from agent_gym.core.errors import ConfigError, DataError
-from tests.trainers.runs import SMALL, episode_texts, metrics, new_run, summary, train
+from tests.trainers.runs import (
+    SMALL,
+    assert_equal_runs,
+    episode_texts,
+    metrics,
+    new_run,
+    stop_after,
+    summary,
+    train,
+)
 from trainers.checkpoint import CheckpointStore, CheckpointWarning
 from trainers.config_reading import merge
 from trainers.extension import extend
@@ -23,25 +32,12 @@ from trainers.run_folder import RunFolder
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def stop_after(count: int) -> Callable[[], bool]:
-    """Return a `should_stop` that turns true when `count` iterations have been saved or logged."""
-    asked = itertools.count()
-    return lambda: next(asked) >= count
-
-
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A whole run of six iterations."""
     folder = new_run(tmp_path_factory.mktemp("unbroken") / "run", "iterations=6")
     train(folder)
     return folder
-
-
-def assert_equal_runs(one: Path, other: Path) -> None:
-    assert summary(one)["checksum"] == summary(other)["checksum"]
-    assert metrics(one) == metrics(other)
-    assert episode_texts(one) == episode_texts(other)
-    assert summary(one) == summary(other)
 
 
 def test_three_iterations_and_three_more_are_six(unbroken: RunFolder, tmp_path: Path) -> None:

@@ -86,9 +86,10 @@ def test_without_weights_or_outliers_every_bit_stays(cut: str, off: StapoSetting
     assert torch.equal(weights(found), weights(plain))
 
 
-def test_the_term_is_the_gradient_over_the_outlier_rows_and_nothing_else() -> None:
-    plain, _, _ = updated(None)
-    found, part, (report,) = updated(SOME)
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_the_term_is_the_gradient_over_the_outlier_rows_and_nothing_else(temperature: float) -> None:
+    plain, _, _ = updated(None, temperature=temperature)
+    found, part, (report,) = updated(SOME, temperature=temperature)
     outliers = flagged(part)
     assert 0 < len(outliers) < len(ADVANTAGES)
     assert report.turns == len(outliers)
@@ -96,7 +97,7 @@ def test_the_term_is_the_gradient_over_the_outlier_rows_and_nothing_else() -> No
     rows = [row for number, row in enumerate(batch_of(fresh.policy).rows) if number in outliers]
     masked = {number: row.ids[: row.mask.index(True)][2:] for number, row in zip(outliers, rows, strict=True)}
     plan = plan_selective(fresh.policy, rows, masked, SOME, 10_000)
-    selective_backward(fresh.policy, rows, plan, masked, SOME, n_outliers=len(rows), temperature=1.0)
+    selective_backward(fresh.policy, rows, plan, masked, SOME, n_outliers=len(rows), temperature=temperature)
     term = flat(fresh)
     assert float(term.norm()) > 1e-3
     assert float((flat(found) - flat(plain) - term).norm()) < 1e-5 * float(term.norm()) + 1e-6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,9 @@ def batch_of(policy: Policy, context: ContextMode = ContextMode.WINDOW) -> Batch
     return Batch((), table, tuple(rows_of(policy, context)))
 
 
-def make(algorithm: AlgorithmConfig, *, reference: bool = True, **settings: float) -> Updater:
+def make(
+    algorithm: AlgorithmConfig, *, reference: bool = True, temperature: float = 1.0, **settings: float
+) -> Updater:
     """Return an updater; plain SGD, so that new weights show the gradient to its last digit."""
     policy = tiny_policy()
     values = {"learning_rate": 0.1, "grad_clip": 1e9, **settings}
@@ -74,7 +77,8 @@ def make(algorithm: AlgorithmConfig, *, reference: bool = True, **settings: floa
         with torch.no_grad():
             for weight in other.parameters():
                 weight.mul_(1.05)
-    return Updater(policy, other, optimizer, scheduler, algorithm, OptimSettings(**values), 1.0)  # type: ignore[arg-type]
+    limits = OptimSettings(**values)  # type: ignore[arg-type]
+    return Updater(policy, other, optimizer, scheduler, algorithm, limits, temperature)
 
 
 def run(updater: Updater, batch: Batch, seed: int = 0) -> tuple[list[MicroStep], list[StepReport]]:
@@ -176,6 +180,29 @@ def test_advantages_reach_exactly_the_tokens_of_their_turn() -> None:
         }
         assert found == pytest.approx(dict(enumerate(ADVANTAGES)))
         assert bool((step.tokens.segment[~sampled] == NO_SEGMENT).all())
+
+
+def logp_at(policy: Any, row: TokenRow, temperature: float) -> torch.Tensor:
+    """Return the log-probabilities of a row's sampled tokens, straight from the logits."""
+    with torch.no_grad():
+        logits = policy.model(input_ids=torch.tensor([row.ids])).logits[0]
+    logp = torch.log_softmax(logits / temperature, dim=-1)
+    return torch.stack([logp[at - 1, token] for at, token in enumerate(row.ids) if row.mask[at]])
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_policy_old_policy_and_reference_are_evaluated_at_the_sampling_temperature(passes: int) -> None:
+    # One pass leaves out the scoring of the old policy, two need it.
+    updater = make(level("token"), temperature=0.6, passes=passes)
+    start = tiny_policy()
+    batch = batch_of(updater.policy)
+    tokens = next(event for event in updater.update(batch, ADVANTAGES, 0) if isinstance(event, MicroStep)).tokens
+    found_turns = tokens.segment.max(-1).values.tolist()
+    assert sorted(found_turns) == list(range(len(batch.rows)))
+    for place, turn in enumerate(found_turns):
+        for name, policy in (("logp_new", start), ("logp_old", start), ("logp_ref", updater.reference)):
+            found = getattr(tokens, name)[place][tokens.sampled[place]].detach()
+            torch.testing.assert_close(found, logp_at(policy, batch.rows[turn], 0.6), atol=1e-5, rtol=0)
 
 
 def test_only_logits_that_predict_a_sampled_token_carry_gradient() -> None:
