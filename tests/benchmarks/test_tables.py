@@ -39,6 +39,13 @@ def test_no_number_of_a_leaderboard_or_a_result_is_cut(width: int) -> None:
         assert number in text
 
 
+def test_of_no_episode_there_is_no_rate() -> None:
+    text = shown(result_table(Played([None] * 3).result(), 80), 80)
+    assert "unknown" in text
+    assert "0 of 3" in text
+    assert "0.0" not in text
+
+
 @pytest.mark.parametrize("width", [100, 80, 40])
 def test_ids_are_whole_where_they_fit_and_go_on_in_the_next_line_where_not(width: int) -> None:
     lines = [(part.name, part.env, part.split) for name in bundled_suites() for part in load_suite(name).parts]
