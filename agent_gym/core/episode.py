@@ -19,6 +19,7 @@ from typing import Any, Self
 from agent_gym._version import __version__
 from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import AgentGymWarning, DataError
+from agent_gym.core.files import unwritable
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply
 from agent_gym.core.slots import Observed
@@ -303,13 +304,19 @@ class EpisodeWriter:
 
     Args:
         path: File to append to; folders above it are made.
+
+    Raises:
+        DataError: The file cannot be written.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        _drop_partial_line(self.path)
-        self._stream = self.path.open("ab")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _drop_partial_line(self.path)
+            self._stream = self.path.open("ab")
+        except OSError as error:
+            raise unwritable(self.path, error) from error
 
     def write(self, episode: Episode) -> None:
         """Append one episode.

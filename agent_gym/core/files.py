@@ -93,6 +93,19 @@ def _flush_one(path: str | Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> Path:
+    """Make a folder, those above it too, to write into; one that is there stays. Returns it.
+
+    Raises:
+        UnwritableError: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    return folder
+
+
 class UnwritableError(DataError):
     """A place that cannot be written to."""
 

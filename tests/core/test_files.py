@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_gym.core.episode import EpisodeWriter
 from agent_gym.core.errors import DataError
-from agent_gym.core.files import read_whole, write_whole
+from agent_gym.core.files import make_folder, read_whole, write_whole
 
 
 def test_a_file_is_replaced_whole_and_folders_are_made(tmp_path: Path) -> None:
@@ -33,6 +34,16 @@ def test_what_stands_in_the_way_is_named_and_the_file_is_the_one_asked_for(tmp_p
     assert ".tmp-" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -> None:
+    assert make_folder(make_folder(tmp_path / "a" / "b")).is_dir()
+    (tmp_path / "file").touch()
+    for blocked in (tmp_path / "file", tmp_path / "file" / "more"):
+        with pytest.raises(DataError, match=rf"cannot write {blocked}: .*; give "):
+            make_folder(blocked)
+        with pytest.raises(DataError, match=rf"cannot write {blocked}/e\.jsonl: .*; give "):
+            EpisodeWriter(blocked / "e.jsonl")
 
 
 @pytest.mark.parametrize(("end", "pack"), [("", bytes), (".gz", gzip.compress), (".XZ", lzma.compress)])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_gym.core.errors import DataError
+from agent_gym.core.files import make_folder
 from agent_gym.envs.alfworld.gamefile import TASK_RULE, GameRecord
 from agent_gym.envs.alfworld.index import GAME_FILE, TRAJECTORY_FILE
 
@@ -92,7 +93,7 @@ def write_game_files(record: Mapping[str, Any], folder: Path, domain: str, gramm
     content = with_stock_texts(record, domain, grammar)
     split, task, trial = str(record["task_id"]).split("/")
     target = folder / split / task / trial
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     trajectory = {
         "task_id": trial,
         "task_type": record["task_type"],

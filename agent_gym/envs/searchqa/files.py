@@ -129,7 +129,7 @@ def _nothing_in(split: str, files: Sequence[QuestionFile]) -> ConfigError | Data
         names = ", ".join(str(file.path) for file in files)
         return DataError(f"{names} {'is' if len(files) == 1 else 'are'} empty; expected questions, one a row")
     if not any(file.split for file in files):
-        why = "the files' names tell no split, so that a hash divides their questions, of which it has none"
+        why = "no file's name tells a split, so a hash divides the questions, and none falls into it"
     else:
         there = {f"{file.source}: {file.split or 'no split in its name'}" for file in files}
         why = f"there are {', '.join(sorted(there))}"

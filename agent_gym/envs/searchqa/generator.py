@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.core.errors import ConfigError, DataError, suggest
+from agent_gym.core.files import make_folder
 from agent_gym.core.seeding import generator, stable_hash
 from agent_gym.envs.searchqa.composer import HOPS, MOST_HOPS, Composer, Composition, QuestionType
 from agent_gym.envs.searchqa.names import GeneratedSplit
@@ -242,7 +243,7 @@ def export_world(key: WorldKey, spec: QuestionSpec, count: int, folder: str | Pa
         The manifest: generator version, key, counts, SHA-256 of both files.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     world = GeneratedWorld(key)
     rows: list[dict[str, Any]] = [{"id": passage.id, "contents": passage.contents} for passage in world.passages]
     asked = [question_from_seed(world, spec, seed).to_record() for seed in range(count)]

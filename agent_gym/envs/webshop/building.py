@@ -18,6 +18,7 @@ import numpy as np
 from agent_gym._version import __version__
 from agent_gym.core.arithmetic import added
 from agent_gym.core.errors import DataError
+from agent_gym.core.files import make_folder
 from agent_gym.core.seeding import stable_hash
 from agent_gym.envs.webshop.goal_table import GoalTable
 from agent_gym.envs.webshop.goals import draw_price, synthetic_count
@@ -88,7 +89,7 @@ def check_target(target: Path, *, replace: bool) -> None:
 @contextmanager
 def _folder_beside(target: Path) -> Iterator[Path]:
     """Give a new folder beside the target, and remove it unless it was renamed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=f".{os.getpid()}.partial", dir=target.parent))
     folder.chmod(0o755)
     try:

@@ -208,7 +208,7 @@ class TestSplits:
         row = {"id": "one", "question": "who wrote it?", "answer": "A"}
         divided = find_files(write_lines(tmp_path / "mine" / "a.jsonl", [row]))
         for split in ("valid", "test"):  # the hash puts this question into train
-            said = rf"no question in split '{split}' \(the files' names tell no split.*\); add --split all"
+            said = rf"no question in split '{split}' \(no file's name tells a split.*\); add --split all"
             with pytest.raises(ConfigError, match=said):
                 load_split(divided, split)
         with pytest.raises(DataError, match=r"k\.jsonl is empty"):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_gym.core.files import make_folder
 from agent_gym.envs.webshop.goals import Goal
 from agent_gym.envs.webshop.kinds import PageKind
 from agent_gym.envs.webshop.pages import PAGE_SIZE, Page
@@ -30,7 +31,7 @@ class VisitLog:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._folder = folder
         self._lock = threading.Lock()
 
