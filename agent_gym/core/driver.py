@@ -166,7 +166,7 @@ def _check_tasks(env_id: str, path: str | Path, env: TextEnv) -> None:
         return
     except Exception as error:  # a record of another environment may fail in any way
         raise ConfigError(
-            f"{path} holds no tasks of {env_id}: the record of its first task, {first.id!r}, is none ({error})"
+            f"{path} holds no tasks of {env_id}: its first one, {first.id!r}, does not fit ({error})"
         ) from error
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
 from anyio import CapacityLimiter, to_thread
@@ -101,7 +101,7 @@ class ShopSite:
         self._log = None if self.config.log is None else VisitLog(self.config.log)
         if self.config.session is not None:
             try:
-                self.visits.get(read_address(self.config.session.encode()).session)
+                self.visits.get(read_address(quote(self.config.session, safe="").encode()).session)
             except BadAddressError as error:
                 given = self.config.session
                 raise ConfigError(
