@@ -260,6 +260,32 @@ OVERFLOWING = (
 )
 """A run in which the conversations of some episodes do not fit."""
 
+MIXED = (
+    "iterations=3",
+    "env.options={}",
+    "env.mix="
+    + json.dumps(
+        [
+            {
+                "id": "agent_gym/Sokoban-v0",
+                "name": "growing",
+                "weight": 2,
+                "stages": [
+                    {"options": {"max_moves": 3, "max_turns": 3}, "iterations": 1},
+                    {"options": {"max_moves": 5, "max_turns": 5}},
+                ],
+            },
+            {"id": "agent_gym/Sokoban-v0", "name": "steady", "options": {"max_moves": 4, "max_turns": 4}},
+        ]
+    ),
+    "cloning.episodes=12",  # so that the reference has adapters of its own
+    "cloning.epochs=1",
+    "model.lora.rank=2",
+    "algorithm.kl_coef=0.05",
+    "optim.learning_rate=0.02",
+)
+"""A run of adapters on two environments, one of which becomes harder after its first iteration."""
+
 
 class CountingReporter(SilentReporter):
     """Counts the iterations it is told of."""
@@ -271,17 +297,24 @@ class CountingReporter(SilentReporter):
         self.count += 1
 
 
+def go_on(world: World, path: Path, last: int) -> None:
+    """Go on with a run until it ends or `last` iterations are done in this part of it."""
+    run = RunFolder.open(path, writes=world.is_main)
+    reporter = CountingReporter()
+    # Only one rank is told to stop, as when a signal reaches one of them.
+    Trainer(run, reporter, lambda: world.rank == 1 and reporter.count >= last, world).run()
+
+
 def train(world: World, folder: Path) -> None:
     """Begin the run in `begun`, stopping after two iterations, and go on with the one in `resumed`."""
-    for name, last in (("begun", 2), ("resumed", 100)):
-        run = RunFolder.open(folder / name, writes=world.is_main)
-        reporter = CountingReporter()
+    go_on(world, folder / "begun", 2)
+    go_on(world, folder / "resumed", 100)
 
-        def stop(reporter: CountingReporter = reporter, last: int = last) -> bool:
-            # Only one rank is told to stop, as when a signal reaches one of them.
-            return world.rank == 1 and reporter.count >= last
 
-        Trainer(run, reporter, stop, world).run()
+def mixed(world: World, folder: Path) -> None:
+    """Begin the run in `together`, stop after two iterations, and go on to its end."""
+    go_on(world, folder / "together", 2)
+    go_on(world, folder / "together", 100)
 
 
 def fail(world: World, folder: Path) -> None:
@@ -302,6 +335,7 @@ def fail_aside(world: World, folder: Path) -> None:
 CASES: dict[str, Callable[[World, Path], None]] = {
     "maths": maths,
     "train": train,
+    "mixed": mixed,
     "fail": fail,
     "fail_aside": fail_aside,
 }

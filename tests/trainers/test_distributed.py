@@ -13,12 +13,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from agent_gym.core.driver import PlayResult
 from agent_gym.core.episode import read_episodes
 from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import StopReason
-from tests.trainers.ranks import OVERFLOWING, run_case, update_cases
+from tests.trainers.ranks import MIXED, OVERFLOWING, run_case, update_cases
 from tests.trainers.runs import metrics, new_run, stop_after, summary, train
 from tests.trainers.toys import tiny_policy
 from trainers.collect import joined
@@ -157,6 +158,36 @@ def test_a_run_may_change_its_number_of_processes_and_prompts_that_do_not_fit_ha
     assert 0.0 < sum(shares) < len(shares)
     played = list(read_episodes(tmp_path / "resumed" / "episodes" / "iteration-00003.jsonl"))
     assert {episode.stop_reason for episode in played} >= {StopReason.CONTEXT_OVERFLOW}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_adapters_a_mix_and_a_curriculum_are_trained_and_resumed_as_by_one_process(tmp_path: Path) -> None:
+    shutil.copytree(new_run(tmp_path / "cloned").reference, tmp_path / "base")
+    settings = (*MIXED, f"model.path={tmp_path / 'base'}")
+    alone = new_run(tmp_path / "alone", *settings, cold=False)
+    train(alone)
+    together = new_run(tmp_path / "together", *settings, cold=False)
+
+    ran = torchrun("mixed", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    rows = metrics(together.path)
+    assert [row["env/growing/stage"] for row in rows] == [1, 2, 2]
+    assert all(row["env/steady/groups"] >= 1 for row in rows)
+    for row, expected in zip(rows, metrics(alone.path), strict=True):
+        assert row == pytest.approx(expected, abs=1e-5)
+    assert summary(together.path)["after"] == summary(alone.path)["after"]
+    found, expected, start = (
+        load_file(folder / "adapter_model.safetensors")
+        for folder in (
+            together.checkpoints / "step-00000003" / "model",
+            alone.checkpoints / "step-00000003" / "model",
+            alone.reference,
+        )
+    )
+    for name, value in expected.items():
+        assert float((found[name] - value).abs().max()) < 1e-5, name
+        assert float((value - start[name]).abs().max()) > 1e-3, name
 
 
 @pytest.mark.slow
