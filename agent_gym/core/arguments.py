@@ -13,7 +13,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Union, get_args, get_origin, get_type_hints
 
-from agent_gym.core.errors import ConfigError
+from agent_gym.core.errors import AgentGymError, ConfigError
 
 Given = ParamSpec("Given")
 
@@ -42,13 +42,22 @@ def check_arguments(
 
 
 def checked(init: Callable[Given, None]) -> Callable[Given, None]:
-    """Let an `__init__` refuse keyword arguments that do not fit its annotations, as `check_arguments` does."""
+    """Let an `__init__` that fails say which keyword argument does not fit its annotation, where that is so.
+
+    Nothing is checked before: the errors of the package that `__init__` itself raises say more, and pass.
+    """
 
     @wraps(init)
-    def checking(*args: Given.args, **values: Given.kwargs) -> None:
-        init(*args, **check_arguments(type(args[0]).__name__, init, values))
+    def explaining(*args: Given.args, **values: Given.kwargs) -> None:
+        try:
+            init(*args, **values)
+        except AgentGymError:
+            raise
+        except Exception:
+            check_arguments(type(args[0]).__name__, init, values, typed=False)
+            raise
 
-    return checking
+    return explaining
 
 
 @lru_cache(maxsize=256)

@@ -88,10 +88,19 @@ def test_a_number_where_only_text_fits_was_text_before_it_was_read():
     assert make_env("ALFWorld-v0", {"text": 0.3}).unwrapped.text_format == "0.3"
 
 
-def test_an_environments_class_refuses_what_does_not_fit_as_the_command_line_does():
-    for options in ({"size": "big"}, {"boxes": 1.5}, {"levels": [5]}):
-        with pytest.raises(ConfigError, match=f"SokobanEnv: {next(iter(options))} must be"):
-            gym.make("agent_gym/Sokoban-v0", **options)
+@pytest.mark.parametrize(
+    ("env_id", "options", "said"),
+    [
+        ("Sokoban-v0", {"size": "big"}, "SokobanEnv: size must be a list of 2 .* got 'big'"),
+        ("Sokoban-v0", {"levels": 5}, "SokobanEnv: levels must be text or a path or a list of text or none, got 5"),
+        ("WebShop-v0", {"split": 5}, "WebShopEnv: split must be text or none, got 5"),
+        ("SearchQA-v0", {"entities": "many"}, "SearchQAEnv: entities must be a whole number or none, got 'many'"),
+        ("ALFWorld-v0", {"hidden": "much"}, "^hidden must be a share from 0 to 1"),  # its own words say more
+    ],
+)
+def test_a_constructor_says_which_argument_does_not_fit(env_id, options, said):
+    with pytest.raises(ConfigError, match=said):
+        gym.make(f"agent_gym/{env_id}", **options)
 
 
 @pytest.mark.parametrize("env_id", known_ids())
