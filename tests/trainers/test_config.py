@@ -65,6 +65,7 @@ def test_toml_and_json_files_give_the_same_settings(tmp_path: Path) -> None:
         ({"rollout": {"group": 3}}, ["'rollout.group'", "'groups'"]),
         ({"cloning": {"episode": 3}}, ["'cloning.episode'", "'episodes'"]),
         ({"algorithm": {"eps_lo": 0.1}}, ["'eps_lo'", "'eps_low'"]),
+        ({"algorithm": {"name": "stapo", "stapo": {"nope": 1}}}, ["'algorithm.stapo.nope'. Known here: alpha"]),
         ({"algorithm": "samp"}, ["'samp'", "'sampo'"]),
         ({"algorithm": {"name": "grpo", "clip": "pp"}}, ["clip", "ppo"]),
         ({"algorithm": 3}, ["algorithm must be the name", "3"]),
