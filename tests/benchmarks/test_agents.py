@@ -81,7 +81,8 @@ def install(folder, monkeypatch, entries, source):
 
 def test_the_documented_agent_plays_once_its_package_is_installed(tmp_path, monkeypatch):
     text = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
-    (source,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    sources = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (source,) = (source for source in sources if "class FirstKind" in source)
     install(tmp_path, monkeypatch, "first = my_agents:FirstKind", source)
     result = evaluate(EvalConfig(DOOR, episodes=4), "first:1")
     assert result.header["agent"] == {"spec": "first:1", "reply_mode": "lenient", "place": 1}
