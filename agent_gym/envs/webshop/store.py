@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent_gym.core.errors import DataError
 from agent_gym.envs.webshop.goal_table import GoalTable
@@ -69,8 +70,9 @@ class Store:
         self._nouns = RowFile(self.folder, "nouns") if self.manifest["nouns"] else None
         self._index = self._open_index()
         self._check_sizes()
-        self.product = lru_cache(maxsize=_CACHED_PRODUCTS)(self._product)
-        self.row = lru_cache(maxsize=_CACHED_ROWS)(self._row)
+        # Functions of the files, not of the store: a cycle would keep its many open files until a collection.
+        self.product = lru_cache(maxsize=_CACHED_PRODUCTS)(partial(_product, self._products))
+        self.row = lru_cache(maxsize=_CACHED_ROWS)(partial(_row, self._asins, self._asin_order))
 
     def _open_index(self) -> LuceneIndex:
         from agent_gym.retrieval.lucene import LuceneIndex
@@ -112,20 +114,6 @@ class Store:
 
     def __len__(self) -> int:
         return len(self._asins)
-
-    def _product(self, row: int) -> Product:
-        return Product.from_row(self._products[row])
-
-    def _row(self, asin: str) -> int | None:
-        try:
-            key = asin.encode("ascii")
-        except UnicodeEncodeError:
-            return None
-        place = int(self._asins.searchsorted(key, sorter=self._asin_order))
-        if place == len(self._asins):
-            return None
-        row = int(self._asin_order[place])
-        return row if self._asins[row] == key else None
 
     def asin(self, row: int) -> str:
         """Return the identifier of a row."""
@@ -224,6 +212,22 @@ def open_store(folder: str | Path) -> Store:
     path = Path(folder).absolute()
     read_manifest(path)
     return _opened(path, (path / MANIFEST).stat().st_mtime_ns)
+
+
+def _product(products: RowFile, row: int) -> Product:
+    return Product.from_row(products[row])
+
+
+def _row(asins: NDArray[Any], order: NDArray[Any], asin: str) -> int | None:
+    try:
+        key = asin.encode("ascii")
+    except UnicodeEncodeError:
+        return None
+    place = int(asins.searchsorted(key, sorter=order))
+    if place == len(asins):
+        return None
+    row = int(order[place])
+    return row if asins[row] == key else None
 
 
 @lru_cache(maxsize=8)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import lzma
@@ -251,3 +252,21 @@ def test_a_store_is_opened_once_a_process_and_pickles_by_name(store: Store) -> N
     sent = pickle.dumps(store)
     assert len(sent) < 1000
     assert pickle.loads(sent).product(3) == store.product(3)
+
+
+def test_a_store_that_nobody_needs_has_no_file_open(tmp_path: Path) -> None:
+    folder = import_catalog(write(tmp_path / "files"), tmp_path / "store").folder
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.is_dir():
+        pytest.skip("there is no /proc to count open files in")
+    gc.disable()  # a cycle would be collected at some time
+    try:
+        before = len(list(descriptors.iterdir()))
+        store = Store(folder)
+        store.row(store.asin(0))
+        store.product(0)
+        assert len(list(descriptors.iterdir())) > before
+        del store
+        assert len(list(descriptors.iterdir())) == before
+    finally:
+        gc.enable()

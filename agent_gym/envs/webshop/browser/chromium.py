@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import select
+import selectors
 import subprocess
 import sys
 import time
@@ -110,7 +110,10 @@ class Chromium:
         stream, said = self._process.stdout, b""
         deadline = time.monotonic() + _START_SECONDS
         while (found := _STARTED.search(said)) is None:
-            ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
+            # Not select.select, which takes no descriptor from 1,024 on.
+            with selectors.DefaultSelector() as selector:
+                selector.register(stream, selectors.EVENT_READ)
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
             part = os.read(stream.fileno(), 4096) if ready else b""
             if not part:
                 lines = said.decode("utf-8", "replace").strip().splitlines()
