@@ -279,7 +279,9 @@ class ChatEndpoint:
     ) -> Completion | _Problem:
         """Return the reply in a body, or what is wrong with the body."""
         try:
-            values = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(json.loads(text), ensure_ascii=False)))
+            values = json.loads(text)
+            if "\\ud" in text.lower():  # only escapes can write half a character
+                values = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(values, ensure_ascii=False)))
             choice = values["choices"][0]
             message, finish = choice["message"], choice.get("finish_reason")
             content = _joined(message.get("content"))
