@@ -13,10 +13,10 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec, load_env_creator
 from gymnasium.error import Error as GymnasiumError
 from gymnasium.wrappers import TimeLimit
 
-from agent_gym.core.arguments import check_arguments
 from agent_gym.core.env import TextEnv
-from agent_gym.core.errors import AgentGymError, ConfigError, suggest
-from agent_gym.core.faults import told
+from agent_gym.support.arguments import check_arguments
+from agent_gym.support.errors import AgentGymError, ConfigError, suggest
+from agent_gym.support.faults import told
 
 NAMESPACE = "agent_gym"
 

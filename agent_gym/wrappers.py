@@ -15,10 +15,10 @@ from gymnasium.spaces import Dict, Sequence
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_gym.core.env import TextEnv
-from agent_gym.core.errors import ConfigError
 from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, Message, PromptBuilder, template_for
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.core.spaces import UnicodeText
+from agent_gym.support.errors import ConfigError
 
 __all__ = ["MessagesWrapper", "PromptWrapper", "ReplyWrapper"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from benchmarks import bench_cli, eval_cli
-from benchmarks.leaderboard import cli as leaderboard_cli
-from benchmarks.viewer import cli as viewer_cli
+from benchmarks.evaluation import cli as eval_cli
+from benchmarks.evaluation.leaderboard import cli as leaderboard_cli
+from benchmarks.evaluation.viewer import cli as viewer_cli
+from benchmarks.measure import cli as bench_cli
 
 
 def register(app: typer.Typer) -> None:

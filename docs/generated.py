@@ -36,7 +36,7 @@ def ids() -> str:
 
 def presets() -> str:
     """Return a table of the training presets with the comments that they begin with."""
-    from trainers.config_reading import PRESETS, preset_names
+    from trainers.settings.reading import PRESETS, preset_names
 
     rows = ["| preset | what |", "|---|---|"]
     for name in preset_names():

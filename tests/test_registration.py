@@ -8,8 +8,8 @@ import gymnasium as gym
 import pytest
 
 import agent_gym
-from agent_gym.core.errors import ConfigError
 from agent_gym.registration import find_spec, full_id, make_env
+from agent_gym.support.errors import ConfigError
 from tests.toy import DoorEnv
 
 

@@ -69,8 +69,8 @@ def train(
     if listing:
         _list()
         return
-    from agent_gym.core.errors import ConfigError
-    from trainers.config_reading import merge, read_preset, read_settings, resolve_config, to_values
+    from agent_gym.support.errors import ConfigError
+    from trainers.settings.reading import merge, read_preset, read_settings, resolve_config, to_values
 
     flags = {
         "algorithm": algorithm,
@@ -90,7 +90,7 @@ def train(
             raise ConfigError(
                 f"--resume continues a run with the settings in its folder, so it takes no {', '.join(clash)}"
             )
-        from trainers.extension import check_changes
+        from trainers.run.extend import check_changes
 
         changes = [*given, *(overrides or [])]
         check_changes(changes)
@@ -142,8 +142,8 @@ def report(
 def _list() -> None:
     from rich.console import Console
 
-    from trainers.algorithms import ALGORITHMS
-    from trainers.config_reading import PRESETS, preset_names
+    from trainers.settings.algorithm import ALGORITHMS
+    from trainers.settings.reading import PRESETS, preset_names
 
     console = Console(highlight=False)
     width = get_terminal_size().columns - 1
@@ -175,10 +175,10 @@ def _run(path: Path, config: Any, changes: Sequence[str] = ()) -> None:
         config: Settings of a new run; None opens an earlier one.
         changes: Overrides of the earlier run's settings.
     """
-    from trainers.distributed import launched_size, leave, open_world
-    from trainers.extension import extend
-    from trainers.model_files import check_model
-    from trainers.run_folder import RunFolder, open_run
+    from trainers.policy.files import check_model
+    from trainers.policy.ranks import launched_size, leave, open_world
+    from trainers.run.extend import extend
+    from trainers.run.folder import RunFolder, open_run
 
     should_stop = _stop_on_interrupt(alone=launched_size() == 1)
     with open_world() as world, ExitStack() as stack:
@@ -193,9 +193,9 @@ def _run(path: Path, config: Any, changes: Sequence[str] = ()) -> None:
         if not world.is_main:
             folder = RunFolder.open(path, writes=False)
         _stay_offline(folder.config())
-        from trainers.console import ConsoleReporter
-        from trainers.reporting import Reporter, SilentReporter
-        from trainers.trainer import Trainer
+        from trainers.loop import Trainer
+        from trainers.run.console import ConsoleReporter
+        from trainers.run.reporter import Reporter, SilentReporter
 
         console = ConsoleReporter()
         reporter: Reporter = console if world.is_main else SilentReporter()

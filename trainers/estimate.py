@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_gym.core.prompts import ContextMode
-from trainers.config import TINY, TrainConfig
-from trainers.mixture import at_stage, parts
+from trainers.rollout.curriculum import at_stage, parts
+from trainers.settings.config import TINY, TrainConfig
 
 GIB = 2**30
 OVERHEAD_BYTES = 1.5 * GIB
@@ -30,7 +30,7 @@ COMPUTE_SHARE = 0.4
 """Share of a device's peak operations that training reaches."""
 BANDWIDTH_SHARE = 0.6
 """Share of a device's peak bandwidth that decoding reaches."""
-_LOGITS_HELD = 2**25  # logits of one chunk of the output head, see trainers.scoring
+_LOGITS_HELD = 2**25  # logits of one chunk of the output head, see trainers.policy.logprobs
 _FLOAT = 4
 _ADAM_MOMENTS = 2
 
@@ -312,14 +312,14 @@ def model_shape(config: TrainConfig) -> ModelShape:
     """
     import torch
 
-    from agent_gym.core.errors import DataError
-    from trainers.model_files import locate_model
-    from trainers.policy import resolve_dtype
+    from agent_gym.support.errors import DataError
+    from trainers.policy.files import locate_model
+    from trainers.policy.policy import resolve_dtype
 
     settings = config.model
     with torch.device("meta"):
         if settings.path == TINY:
-            from trainers.tiny import tiny_model
+            from trainers.policy.tiny import tiny_model
 
             model: Any = tiny_model(settings.tiny_spec(), settings.vocab_size)
             default = torch.float32

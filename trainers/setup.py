@@ -9,19 +9,19 @@ from pathlib import Path
 
 import torch
 
-from agent_gym.core.batch import EnvRunner, InProcessRunner
-from agent_gym.core.driver import EnvFace
-from agent_gym.core.errors import ConfigError
-from agent_gym.core.pool import ProcessPoolRunner
 from agent_gym.core.prompts import PromptBuilder, template_for
 from agent_gym.core.replies import ReplyGrammar
-from trainers.config import TINY, EnvSettings, ModelSettings, SamplerKind, TrainConfig
-from trainers.conversation import PromptEncoder
-from trainers.masking import PromptSources
-from trainers.policy import Policy
-from trainers.samplers.base import Sampler, SamplingSettings
-from trainers.samplers.hf import HFSampler
-from trainers.tiny import build_tiny
+from agent_gym.play.driver import EnvFace
+from agent_gym.play.pool import ProcessPoolRunner
+from agent_gym.play.runner import EnvRunner, InProcessRunner
+from agent_gym.support.errors import ConfigError
+from trainers.policy.policy import Policy
+from trainers.policy.tiny import build_tiny
+from trainers.rollout.conversation import PromptEncoder
+from trainers.rollout.masked_prompts import PromptSources
+from trainers.rollout.samplers.base import Sampler, SamplingSettings
+from trainers.rollout.samplers.hf import HFSampler
+from trainers.settings.config import TINY, EnvSettings, ModelSettings, SamplerKind, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Stage:
         face = EnvFace.make(settings.id, options, settings.reply_mode)
         runner: EnvRunner
         if settings.ray is not None:
-            from agent_gym.core.ray_pool import RayPoolRunner
+            from agent_gym.play.ray_pool import RayPoolRunner
 
             runner = RayPoolRunner(face.env_id, options, slots, settings.workers or None, settings.ray)
         elif settings.workers:
@@ -90,7 +90,7 @@ def load_policy(settings: ModelSettings, device: str) -> Policy:
     policy = _load(settings.path, settings, device)
     if settings.lora is None:
         return policy
-    from trainers.lora import add_lora
+    from trainers.policy.lora import add_lora
 
     return add_lora(policy, settings.lora)
 
@@ -142,13 +142,13 @@ def make_sampler(policy: Policy, config: TrainConfig) -> Sampler:
     """
     rollout = config.rollout
     if rollout.sampler is SamplerKind.CONTINUOUS:
-        from trainers.samplers.continuous import ContinuousSampler
+        from trainers.rollout.samplers.continuous import ContinuousSampler
 
         return ContinuousSampler(
             policy, max_batch=rollout.max_parallel, max_tokens=rollout.max_context_tokens, **rollout.sampler_options
         )
     if rollout.sampler is SamplerKind.VLLM:
-        from trainers.samplers.vllm import VLLMSampler
+        from trainers.rollout.samplers.vllm import VLLMSampler
 
         return VLLMSampler(
             policy, max_batch=rollout.max_parallel, max_tokens=rollout.max_context_tokens, **rollout.sampler_options

@@ -15,8 +15,8 @@ import copy
 from typing import Any, Self
 
 from agent_gym.adapters.episodes import ChatEpisode, missing
-from agent_gym.core.agents import random_action
 from agent_gym.core.replies import ReplyMode
+from agent_gym.play.agents import random_action
 from agent_gym.registration import known_ids
 
 try:

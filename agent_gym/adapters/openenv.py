@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from agent_gym.adapters.episodes import ChatEpisode, missing
-from agent_gym.core.errors import ConfigError
+from agent_gym.support.errors import ConfigError
 
 try:
     from openenv.core.client_types import StepResult

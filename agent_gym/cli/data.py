@@ -100,8 +100,8 @@ def import_webshop(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from agent_gym.envs.webshop.nouns import spacy_tagger
-    from agent_gym.envs.webshop.official import OfficialFiles, import_catalog, read_json_file
+    from agent_gym.envs.webshop.data.official import OfficialFiles, import_catalog, read_json_file
+    from agent_gym.envs.webshop.world.nouns import spacy_tagger
 
     files = OfficialFiles.find(folder, small=small)
     table: Any = None
@@ -145,8 +145,8 @@ def generate_webshop(
     \b
         agent-gym data generate-webshop stores/million --products 1000000
     """
+    from agent_gym.envs.webshop.data.catalogues import generate_store
     from agent_gym.envs.webshop.options import shop_spec
-    from agent_gym.envs.webshop.world import generate_store
 
     knobs = {"seed": seed, **({} if products is None else {"products": products})}
     generate_store(shop_spec(difficulty, knobs), store)
@@ -160,8 +160,8 @@ def show_webshop(
     from rich.console import Console
     from rich.table import Table
 
-    from agent_gym.envs.webshop.kinds import GoalKind
-    from agent_gym.envs.webshop.store import open_store
+    from agent_gym.envs.webshop.data.store import open_store
+    from agent_gym.envs.webshop.world.kinds import GoalKind
 
     found = open_store(store)
     table = Table("what", "number", box=None, pad_edge=False)
@@ -193,7 +193,7 @@ def generate_searchqa(
         agent-gym data generate-searchqa worlds/test
         agent-gym serve retriever worlds/test/corpus.jsonl
     """
-    from agent_gym.envs.searchqa.generator import QuestionSpec, WorldKey, WorldSpec, check_split, export_world
+    from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldKey, WorldSpec, check_split, export_world
 
     key = WorldKey(WorldSpec(entities=entities), check_split(split), world)
     manifest = export_world(key, QuestionSpec(), questions, folder)

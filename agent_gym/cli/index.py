@@ -33,8 +33,8 @@ def build(
     Rows are {"id", "contents"} with contents = "Title", a line break and the text, or {"id", "title", "text"}. The
     folder appears when it is complete. After an interruption the same command goes on where it stopped.
     """
-    from agent_gym.core.data import resolve_data
     from agent_gym.retrieval.building import build_index
+    from agent_gym.support.data import resolve_data
 
     source = resolve_data(corpus, "passages as JSON lines")
     with _progress() as (bar, task):
@@ -64,8 +64,8 @@ def embed(
     Runs on the CPU, some twenty passages a second and core. After an interruption the same command goes on where
     it stopped.
     """
-    from agent_gym.retrieval.embedding import DEFAULT_MODEL, load_model
-    from agent_gym.retrieval.vectors import embed_index
+    from agent_gym.retrieval.dense.embedding import DEFAULT_MODEL, load_model
+    from agent_gym.retrieval.dense.vectors import embed_index
 
     loaded = load_model(model or DEFAULT_MODEL)
     with _progress() as (bar, task):
@@ -84,9 +84,9 @@ def show(
     verify: bool = typer.Option(False, "--verify", help="Compare every file with its recorded hash."),
 ) -> None:
     """Show what an index holds, and check it."""
-    from agent_gym.core.errors import DataError
+    from agent_gym.retrieval.dense.vectors import FOLDER, MANIFEST, read_dense
     from agent_gym.retrieval.manifest import damaged_files, read_manifest
-    from agent_gym.retrieval.vectors import FOLDER, MANIFEST, read_dense
+    from agent_gym.support.errors import DataError
 
     manifest = read_manifest(index)
     total = sum(record.bytes for record in manifest.files.values())
@@ -136,8 +136,8 @@ def search(
 
 def parse_kind(text: str) -> Any:
     """Return the ranking of a name; raises ConfigError for an unknown one."""
-    from agent_gym.core.errors import ConfigError, suggest
     from agent_gym.retrieval.opening import RetrieverKind
+    from agent_gym.support.errors import ConfigError, suggest
 
     try:
         return RetrieverKind(text)

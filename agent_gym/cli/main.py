@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 
 from agent_gym._version import __version__
-from agent_gym.cli.streams import PLAIN
-from agent_gym.core.errors import AgentGymError, AgentGymWarning
+from agent_gym.support.errors import AgentGymError, AgentGymWarning
+from agent_gym.terminal.streams import PLAIN
 
 GROUP = "agent_gym.commands"
 EXIT_ERROR = 2

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from agent_gym.cli.options import parse_options
-from agent_gym.cli.person import Person
 from agent_gym.core.replies import RejectedReply
+from agent_gym.terminal.options import parse_options
+from agent_gym.terminal.person import Person
 
 
 class Player(StrEnum):
@@ -49,9 +49,9 @@ def play(
 
     You may type an action, its first letters, its number, or (in Sokoban) arrow keys followed by Enter.
     """
-    from agent_gym.core.batch import EpisodeStart, InProcessRunner
-    from agent_gym.core.driver import EnvFace
-    from agent_gym.core.episode import EpisodeWriter
+    from agent_gym.play.driver import EnvFace
+    from agent_gym.play.episode import EpisodeWriter
+    from agent_gym.play.runner import EpisodeStart, InProcessRunner
 
     options = parse_options(option)
     if split is not None:
@@ -81,7 +81,7 @@ class _Table:
 
     def play(self, start: Any) -> Any:
         """Play an episode; returns it, or None when the person quits."""
-        from agent_gym.core.episode import EpisodeRecorder
+        from agent_gym.play.episode import EpisodeRecorder
 
         first = self._runner.reset({0: start})[0]
         seed = self._runner.start_of(0).seed
@@ -115,6 +115,6 @@ class _Table:
         time.sleep(self._delay)
         if self._player is Player.ORACLE:
             return str(grammar.wrap(self._runner.oracle([0])[0]))
-        from agent_gym.core.agents import random_action
+        from agent_gym.play.agents import random_action
 
         return str(grammar.wrap(random_action(info, seed)))

@@ -28,8 +28,8 @@ def replay_file(
     \b
         agent-gym replay runs/quickstart/episodes/test-after.jsonl
     """
-    from agent_gym.core.episode import read_episodes
-    from agent_gym.core.replay import replay
+    from agent_gym.play.episode import read_episodes
+    from agent_gym.play.replay import replay
 
     console = Console()
     count = wrong = 0

@@ -41,7 +41,7 @@ def retriever(
     """
     from agent_gym.cli.index import parse_kind
     from agent_gym.retrieval.opening import open_retriever
-    from agent_gym.retrieval.server import ServerConfig, serve
+    from agent_gym.retrieval.service.server import ServerConfig, serve
 
     config = ServerConfig(default_k=topk, most_k=max(topk, ServerConfig().most_k), threads=threads)
     corpus = open_retriever(index, parse_kind(kind))
@@ -78,12 +78,12 @@ def webshop(
     Every visitor of the address gets a session of their own with an instruction; /NAME_fixed_N is a session with
     goal N of the canonical order. Everything is served from here, so it works offline.
     """
-    from agent_gym.core.checks import check_choice
-    from agent_gym.core.errors import ConfigError
     from agent_gym.envs.webshop.browser.tools import require_site
-    from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
+    from agent_gym.envs.webshop.data.catalogues import ShopWorld
     from agent_gym.envs.webshop.options import shop_spec
-    from agent_gym.envs.webshop.world import ShopWorld
+    from agent_gym.envs.webshop.world.kinds import GoalKind, RewardKind
+    from agent_gym.support.checks import check_choice
+    from agent_gym.support.errors import ConfigError
 
     require_site()
     from agent_gym.envs.webshop.site.app import SiteConfig
@@ -114,7 +114,7 @@ def openenv(
         agent-gym serve openenv Sokoban-v0 -o split=valid --port 8000
     """
     from agent_gym.adapters.openenv import create_app
-    from agent_gym.cli.options import parse_options
+    from agent_gym.terminal.options import parse_options
 
     app = create_app(env, parse_options(option), max_concurrent_envs=sessions)
     import uvicorn

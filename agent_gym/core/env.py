@@ -18,13 +18,13 @@ from typing import Any, ClassVar, TypeVar
 import gymnasium as gym
 from gymnasium.error import ResetNeeded
 
-from agent_gym.core.errors import ConfigError, InvalidActionError, suggest
-from agent_gym.core.faults import place_of
 from agent_gym.core.info import AnchorKind, InvalidActionPolicy, StopReason
 from agent_gym.core.replies import RejectedReply, ReplyGrammar
-from agent_gym.core.seeding import stable_hash
 from agent_gym.core.spaces import UnicodeText
 from agent_gym.core.tasks import ListTaskSet, Task, TaskSet, load_tasks
+from agent_gym.support.errors import ConfigError, InvalidActionError, suggest
+from agent_gym.support.faults import place_of
+from agent_gym.support.seeding import stable_hash
 
 _RESET_OPTIONS = ("task_id", "task")
 _Kind = TypeVar("_Kind")

@@ -23,7 +23,7 @@ import jinja2
 import jinja2.meta
 from jinja2 import nodes
 
-from agent_gym.core.errors import ConfigError
+from agent_gym.support.errors import ConfigError
 
 NO_ACTION = "(no valid action)"
 """What the history shows as the action of a turn whose reply held none."""

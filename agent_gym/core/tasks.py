@@ -18,8 +18,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from agent_gym.core.errors import DataError, UnknownTaskError, suggest
-from agent_gym.core.seeding import stable_hash
+from agent_gym.support.errors import DataError, UnknownTaskError, suggest
+from agent_gym.support.seeding import stable_hash
 
 _NEAREST_AMONG = 2000  # ids looked at for a "did you mean": enough to help, bounded for a million tasks
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_gym.core.data import DATA_VARIABLE, resolve_data
-from agent_gym.core.errors import ConfigError, DataError, suggest
+from agent_gym.support.data import DATA_VARIABLE, resolve_data
+from agent_gym.support.errors import ConfigError, DataError, suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _alfworld(path: Path) -> Iterator[Part]:
 
 
 def _boxoban(path: Path) -> Iterator[Part]:
-    from agent_gym.envs.sokoban.levels import LevelFiles
+    from agent_gym.envs.sokoban.data.levels import LevelFiles
 
     files = LevelFiles(path)
     for collection, split in sorted({(file.collection, file.split) for file in files.files}):
@@ -133,9 +133,9 @@ def _boxoban(path: Path) -> Iterator[Part]:
 
 
 def _webshop(path: Path) -> Iterator[Part]:
-    from agent_gym.envs.webshop.kinds import GoalKind
-    from agent_gym.envs.webshop.official import OfficialFiles
-    from agent_gym.envs.webshop.store import is_store, open_store
+    from agent_gym.envs.webshop.data.official import OfficialFiles
+    from agent_gym.envs.webshop.data.store import is_store, open_store
+    from agent_gym.envs.webshop.world.kinds import GoalKind
 
     if not is_store(path):
         files = OfficialFiles.find(path)  # raises, naming what is missing
@@ -150,8 +150,8 @@ def _webshop(path: Path) -> Iterator[Part]:
 
 
 def _questions(path: Path) -> Iterator[Part]:
-    from agent_gym.envs.searchqa.files import find_files
-    from agent_gym.envs.searchqa.formats import read_questions
+    from agent_gym.envs.searchqa.questions.files import find_files
+    from agent_gym.envs.searchqa.questions.formats import read_questions
 
     for file in find_files(path):
         count = sum(1 for _ in read_questions(file.path, file.source))

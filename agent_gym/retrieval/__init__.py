@@ -16,8 +16,8 @@ from agent_gym.retrieval.base import (
     RetrieverUnavailableError,
     UnknownPassageError,
 )
-from agent_gym.retrieval.bm25 import Bm25Retriever, MemoryBm25
 from agent_gym.retrieval.building import Stage, build_index
+from agent_gym.retrieval.lexical.bm25 import Bm25Retriever, MemoryBm25
 from agent_gym.retrieval.opening import RetrieverKind, open_index, open_retriever
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_gym.core.errors import AgentGymError, ConfigError
+from agent_gym.support.errors import AgentGymError, ConfigError
 
 UNKNOWN_DOC = -1
 """Document number of a hit from a server, which tells ids only."""

@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.core.files import unwritable
-from agent_gym.core.locks import exclusive
-from agent_gym.retrieval.bm25 import (
+from agent_gym.retrieval.corpus import CorpusReader
+from agent_gym.retrieval.lexical.bm25 import (
     INDEX_FOLDER,
     add_passages,
     create_tantivy,
@@ -29,9 +27,11 @@ from agent_gym.retrieval.bm25 import (
     ranking_name,
     remove_leftovers,
 )
-from agent_gym.retrieval.corpus import CorpusReader
 from agent_gym.retrieval.manifest import Manifest, describe_files, is_index, read_manifest
 from agent_gym.retrieval.store import OFFSETS, ROWS, WORD, FilePassages, digest, encode_row, write_ids
+from agent_gym.support.errors import ConfigError, DataError
+from agent_gym.support.files import unwritable
+from agent_gym.support.locks import exclusive
 
 _DIGESTS = "passages.digests"
 _PROGRESS = "progress.json"

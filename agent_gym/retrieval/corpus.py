@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from agent_gym.core.errors import DataError
-from agent_gym.core.files import DAMAGES
 from agent_gym.retrieval.base import Passage, clean_text
+from agent_gym.support.errors import DataError
+from agent_gym.support.files import DAMAGES
 
 
 class CorpusReader:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.retrieval.base import Hit, Passage, Retriever, check_k
-from agent_gym.retrieval.bm25 import fingerprint_of
+from agent_gym.retrieval.lexical.bm25 import fingerprint_of
+from agent_gym.support.errors import ConfigError
 
 RANK_OFFSET = 60
 """The paper's constant: a passage at rank r (from 1) of a ranking gains 1 / (60 + r)."""

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.errors import DataError
+from agent_gym.support.errors import DataError
 
 MANIFEST = "manifest.json"
 FORMAT = 1

@@ -11,13 +11,13 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from agent_gym.core.data import resolve_data
-from agent_gym.core.errors import DataError
-from agent_gym.core.files import UnwritableError
 from agent_gym.retrieval.base import Retriever
-from agent_gym.retrieval.bm25 import Bm25Retriever
 from agent_gym.retrieval.building import Progress, build_index
+from agent_gym.retrieval.lexical.bm25 import Bm25Retriever
 from agent_gym.retrieval.manifest import is_index, read_manifest
+from agent_gym.support.data import resolve_data
+from agent_gym.support.errors import DataError
+from agent_gym.support.files import UnwritableError
 
 
 class RetrieverKind(StrEnum):
@@ -78,7 +78,7 @@ def open_retriever(
     """
     kind = RetrieverKind(kind)
     if isinstance(source, str) and "://" in source:
-        from agent_gym.retrieval.remote import RemoteRetriever
+        from agent_gym.retrieval.service.remote import RemoteRetriever
 
         return RemoteRetriever(source)
     path = resolve_data(source, "an index folder (agent-gym index build), or a corpus as JSON lines")
@@ -92,7 +92,7 @@ def open_retriever(
     lexical = open_index(path)
     if kind is RetrieverKind.BM25:
         return lexical
-    from agent_gym.retrieval.dense import open_dense
+    from agent_gym.retrieval.dense.retriever import open_dense
     from agent_gym.retrieval.hybrid import HybridRetriever
 
     dense = open_dense(path)

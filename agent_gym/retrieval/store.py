@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from agent_gym.core.errors import DataError
 from agent_gym.retrieval.base import Passage, UnknownPassageError
+from agent_gym.support.errors import DataError
 
 ROWS = "passages.jsonl"
 OFFSETS = "passages.offsets"

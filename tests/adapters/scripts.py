@@ -14,8 +14,8 @@ from typing import Any
 import gymnasium as gym
 
 import agent_gym  # noqa: F401 (registers the ids)
-from agent_gym.core.agents import random_action
-from agent_gym.core.arithmetic import added
+from agent_gym.play.agents import random_action
+from agent_gym.support.arithmetic import added
 from agent_gym.wrappers import ReplyWrapper
 
 ENV_ID = "agent_gym/Sokoban-v0"

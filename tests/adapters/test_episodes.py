@@ -11,7 +11,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from agent_gym.adapters.episodes import ChatEpisode, task_rows
-from agent_gym.core.errors import ConfigError, UnknownTaskError
+from agent_gym.support.errors import ConfigError, UnknownTaskError
 from agent_gym.wrappers import MessagesWrapper, ReplyWrapper
 from tests.adapters.scripts import ENV_ID, OPTIONS, scripts
 
@@ -91,7 +91,7 @@ import sys
 for name in ("verifiers", "openenv", "skyrl_gym", "gem", "datasets"):
     sys.modules[name] = None
 import importlib
-from agent_gym.core.errors import ConfigError
+from agent_gym.support.errors import ConfigError
 for name in ("verifiers", "openenv", "skyrl", "gem"):
     try:
         importlib.import_module(f"agent_gym.adapters.{name}")

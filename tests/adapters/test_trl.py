@@ -4,8 +4,8 @@ import gymnasium as gym
 import pytest
 
 from agent_gym.adapters.trl import environment_factory, task_dataset
-from agent_gym.core.arithmetic import added
-from agent_gym.core.errors import ConfigError
+from agent_gym.support.arithmetic import added
+from agent_gym.support.errors import ConfigError
 from agent_gym.wrappers import ReplyWrapper
 from tests.adapters.scripts import ENV_ID, run_documented
 

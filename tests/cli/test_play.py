@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from agent_gym.core.episode import read_episodes
 from agent_gym.core.info import StopReason
+from agent_gym.play.episode import read_episodes
 from tests.cli.command import ROOT, agent_gym, assert_one_line_error, environment
 
 # One push to the right solves the room.

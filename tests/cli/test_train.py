@@ -14,8 +14,8 @@ from agent_gym.cli.main import build_app, main
 from tests.cli.command import ROOT, agent_gym, assert_one_line_error, environment
 from tests.trainers.runs import SMALL
 from tests.trainers.toys import tiny_policy
-from trainers.algorithms import ALGORITHMS
-from trainers.config_reading import preset_names, read_preset, read_settings, resolve_config
+from trainers.settings.algorithm import ALGORITHMS
+from trainers.settings.reading import preset_names, read_preset, read_settings, resolve_config
 
 WITHOUT_TORCH = """
 import sys
@@ -167,7 +167,7 @@ def offline(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_preset_whose_model_is_missing_says_how_to_make_it_and_asks_no_hub(tmp_path: Path) -> None:
     done = offline("train", "--preset", "smollm-sokoban", cwd=tmp_path)
-    assert_one_line_error(done, "no folder models/smollm2", "python -m benchmarks.smollm models/smollm2")
+    assert_one_line_error(done, "no folder models/smollm2", "python -m benchmarks.measure.smollm models/smollm2")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.core.prompts import Exchange, Prompt, PromptBuilder, PromptTemplate, Segment, template_for
+from agent_gym.support.errors import ConfigError
 from tests.toy import PROMPT, DoorEnv, write_prompts
 
 HISTORY = [Exchange(f"saw {n}", f"did {n}") for n in range(5)]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import DataError, UnknownTaskError
 from agent_gym.core.tasks import LazyTaskSet, ListTaskSet, SeedIds, Task, TaskSet, load_tasks, save_tasks
+from agent_gym.support.errors import DataError, UnknownTaskError
 
 TASKS = [Task(f"room/{n}", "odd" if n % 2 else "even", "test", {"n": n}) for n in range(20)]
 

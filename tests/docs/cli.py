@@ -14,8 +14,8 @@ import typer
 from gymnasium.envs.registration import load_env_creator
 
 from agent_gym.cli.main import build_app
-from agent_gym.cli.options import parse_options
 from agent_gym.registration import find_spec
+from agent_gym.terminal.options import parse_options
 from tests.docs.blocks import ROOT
 
 OWN_MODULES = ("agent_gym", "benchmarks", "trainers", "tests")
@@ -69,7 +69,7 @@ def _own(arguments: list[str]) -> None:
         unknown = set(parse_options(params.get("option") or [])) - set(known)
         assert not unknown, f"{env_id} has no option {unknown}"
     if name == "eval" and params["agent"]:
-        from benchmarks.agents.registry import agent_kinds
+        from benchmarks.evaluation.agents.registry import agent_kinds
 
         kind = params["agent"].partition(":")[0]
         assert kind in {*agent_kinds(), *EXAMPLES} or kind.startswith("$"), f"no agent {kind!r}"

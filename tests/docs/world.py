@@ -21,9 +21,15 @@ max_context_tokens = 256
 
 def make_world(folder: Path) -> Path:
     """Fill a folder."""
-    from agent_gym.envs.searchqa.generator import GeneratedSplit, QuestionSpec, WorldKey, WorldSpec, export_world
+    from agent_gym.envs.searchqa.world.generator import (
+        GeneratedSplit,
+        QuestionSpec,
+        WorldKey,
+        WorldSpec,
+        export_world,
+    )
+    from agent_gym.envs.webshop.data.catalogues import generate_store
     from agent_gym.envs.webshop.options import shop_spec
-    from agent_gym.envs.webshop.world import generate_store
     from agent_gym.retrieval import build_index
 
     for name in ("webshop", "small"):

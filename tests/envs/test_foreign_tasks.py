@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.core.driver import EnvFace
-from agent_gym.core.errors import ConfigError
 from agent_gym.core.tasks import save_tasks
+from agent_gym.play.driver import EnvFace
+from agent_gym.support.errors import ConfigError
 
 IDS = {"Sokoban-v0": {}, "ALFWorld-Small-v0": {}, "WebShop-v0": {"difficulty": "tiny"}, "SearchQA-v0": {}}
 

@@ -15,8 +15,8 @@ from agent_gym.envs.searchqa.env import SearchQAEnv
 from agent_gym.envs.sokoban.env import SokobanEnv
 from agent_gym.envs.webshop.env import WebShopEnv
 from agent_gym.retrieval.base import Passage
-from agent_gym.retrieval.bm25 import MemoryBm25
-from agent_gym.retrieval.remote import RemoteRetriever
+from agent_gym.retrieval.lexical.bm25 import MemoryBm25
+from agent_gym.retrieval.service.remote import RemoteRetriever
 from tests.envs.searchqa.conftest import PASSAGES, ROW
 
 ROOM = "######\n#@ $.#\n######"

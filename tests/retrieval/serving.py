@@ -15,7 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from agent_gym.retrieval import Retriever
-from agent_gym.retrieval.server import ServerConfig, create_app
+from agent_gym.retrieval.service.server import ServerConfig, create_app
 from tests.cli.command import environment
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.retrieval.analyzer import LONGEST, STOP_WORDS, EnglishAnalyzer
-from agent_gym.retrieval.porter import stem
+from agent_gym.retrieval.lexical.analyzer import LONGEST, STOP_WORDS, EnglishAnalyzer
+from agent_gym.retrieval.lexical.porter import stem
 
 ANALYZER = EnglishAnalyzer()
 

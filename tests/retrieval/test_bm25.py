@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.retrieval import Bm25Retriever, MemoryBm25, Passage, UnknownPassageError
-from agent_gym.retrieval.words import MOST_WORDS, query_words
+from agent_gym.retrieval.lexical.words import MOST_WORDS, query_words
+from agent_gym.support.errors import ConfigError, DataError
 
 QUERIES = (
     "river item7",

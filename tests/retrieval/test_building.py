@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.retrieval import Passage, Stage, build_index, open_index, open_retriever
 from agent_gym.retrieval.corpus import CorpusReader, parse_row
 from agent_gym.retrieval.manifest import damaged_files, read_manifest
 from agent_gym.retrieval.opening import CACHE_VARIABLE
+from agent_gym.support.errors import ConfigError, DataError
 from tests.data import shared_data
 from tests.retrieval.conftest import make_passages, write_corpus
 

@@ -12,12 +12,13 @@ import pytest
 pytest.importorskip("tokenizers", reason="the extra [search] is not installed")
 pytest.importorskip("safetensors", reason="the extra [search] is not installed")
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.retrieval import Hit, MemoryBm25, Passage, build_index, open_index, open_retriever, vectors
-from agent_gym.retrieval.dense import DenseRetriever, open_dense
-from agent_gym.retrieval.embedding import EmbeddingModel
+from agent_gym.retrieval import Hit, MemoryBm25, Passage, build_index, open_index, open_retriever
+from agent_gym.retrieval.dense import vectors
+from agent_gym.retrieval.dense.embedding import EmbeddingModel
+from agent_gym.retrieval.dense.retriever import DenseRetriever, open_dense
+from agent_gym.retrieval.dense.vectors import embed_index, read_dense, read_vectors
 from agent_gym.retrieval.hybrid import HybridRetriever, fuse
-from agent_gym.retrieval.vectors import embed_index, read_dense, read_vectors
+from agent_gym.support.errors import ConfigError, DataError
 from tests.retrieval.conftest import make_passages, write_corpus
 from tests.retrieval.tiny_bert import write_tiny_bert
 
@@ -123,7 +124,7 @@ def test_many_vectors_are_searched_by_faiss(
     model: EmbeddingModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss", reason="the extra [search] is not installed")
-    from agent_gym.retrieval import dense as dense_module
+    from agent_gym.retrieval.dense import retriever as dense_module
 
     passages = make_passages(700)
     build_index(write_corpus(tmp_path / "corpus.jsonl", passages), tmp_path / "index")

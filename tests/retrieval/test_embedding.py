@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("tokenizers", reason="the extra [search] is not installed")
 pytest.importorskip("safetensors", reason="the extra [search] is not installed")
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.retrieval import embedding
-from agent_gym.retrieval.embedding import EmbeddingModel, gelu, load_model
+from agent_gym.retrieval.dense import embedding
+from agent_gym.retrieval.dense.embedding import EmbeddingModel, gelu, load_model
+from agent_gym.support.errors import ConfigError, DataError
 from tests.retrieval.tiny_bert import write_tiny_bert
 
 TEXTS = ["a river", "", "the longest of these texts, cut at 48 tokens: " + "x7 " * 60, "B?", "river a", "a river"]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.retrieval import inversion, lucene
-from agent_gym.retrieval.lucene import LuceneIndex
-from agent_gym.retrieval.postings import ARRAYS, read_postings
-from agent_gym.retrieval.similarity import K1, B, encoded_length
+from agent_gym.retrieval.lexical import inversion, lucene
+from agent_gym.retrieval.lexical.lucene import LuceneIndex
+from agent_gym.retrieval.lexical.postings import ARRAYS, read_postings
+from agent_gym.retrieval.lexical.similarity import K1, B, encoded_length
+from agent_gym.support.errors import ConfigError, DataError
 from tests.data import read_json
 from tests.envs.webshop.recorded import FOLDER, products
 

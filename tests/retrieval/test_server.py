@@ -25,7 +25,6 @@ pytest.importorskip("httpx", reason="the extra [search] is not installed")
 
 import httpx
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.retrieval import (
     Bm25Retriever,
     Hit,
@@ -38,10 +37,11 @@ from agent_gym.retrieval import (
     open_index,
     open_retriever,
 )
-from agent_gym.retrieval.batching import Batcher
-from agent_gym.retrieval.remote import RemoteConfig, RemoteRetriever
-from agent_gym.retrieval.server import ServerConfig
-from agent_gym.retrieval.wire import Dialect
+from agent_gym.retrieval.service.batching import Batcher
+from agent_gym.retrieval.service.remote import RemoteConfig, RemoteRetriever
+from agent_gym.retrieval.service.server import ServerConfig
+from agent_gym.retrieval.service.wire import Dialect
+from agent_gym.support.errors import ConfigError
 from tests.retrieval.conftest import write_corpus
 from tests.retrieval.serving import free_port, served, start_server, stop_server
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.retrieval import Hit, Passage, RetrieverError, RetrieverResponseError
-from agent_gym.retrieval.wire import Dialect, read_answer, read_request, write_answer, write_request
+from agent_gym.retrieval.service.wire import Dialect, read_answer, read_request, write_answer, write_request
+from agent_gym.support.errors import ConfigError
 
 LIMITS = {"default_k": 3, "most_k": 50, "most_queries": 4}
 

@@ -10,15 +10,15 @@ import gymnasium as gym
 import torch
 
 from agent_gym.core import Outcome, Situation
-from agent_gym.core.batch import InProcessRunner
-from agent_gym.core.driver import EnvFace, EpisodeRequest, PlayResult, play_episodes
 from agent_gym.core.info import FinishReason
 from agent_gym.core.prompts import ContextMode, PromptBuilder, PromptTemplate
+from agent_gym.play.driver import EnvFace, EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.runner import InProcessRunner
 from tests.toy import COMPACT, PROMPT, DoorEnv
-from trainers.conversation import PromptEncoder
-from trainers.policy import Policy
-from trainers.rollout import PolicyAgent
-from trainers.samplers.base import Sample, Sampler, SamplingSettings
+from trainers.policy.policy import Policy
+from trainers.rollout.agent import PolicyAgent
+from trainers.rollout.conversation import PromptEncoder
+from trainers.rollout.samplers.base import Sample, Sampler, SamplingSettings
 from trainers.setup import Stage
 
 DOOR = "toy/Door-v0"

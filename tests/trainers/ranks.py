@@ -18,32 +18,32 @@ import torch
 
 from agent_gym.core.prompts import ContextMode, Segment
 from tests.trainers.loop import door_encoder, door_stage
-from tests.trainers.test_update import ADVANTAGES, LENGTHS, batch_of, level
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers import scoring
-from trainers.algorithms import ALGORITHMS, Aggregation, AlgorithmConfig, GroupFilter, ImportanceLevel
-from trainers.batch import Batch
-from trainers.collect import GroupCollector
-from trainers.config import EnvSettings, OptimSettings
-from trainers.distributed import World, leave, open_world
-from trainers.lanes import Lane, Lanes
-from trainers.lora import LoraSettings, Scorer, add_lora, reference_of
-from trainers.masking import PromptSources
-from trainers.mixture import Part
-from trainers.policy import Policy
-from trainers.reporting import SilentReporter
-from trainers.rows import RowTable
-from trainers.run_folder import RunFolder
-from trainers.samplers.base import SamplingSettings
-from trainers.samplers.hf import HFSampler
-from trainers.schedules import LearningRate
-from trainers.selection import Selection
-from trainers.sharding import shard, whole_weights
-from trainers.stapo import SelectiveReport
-from trainers.stapo_settings import Side, StapoSettings
-from trainers.tasks import TaskSampler
-from trainers.trainer import Trainer
-from trainers.update import MicroStep, StepReport, Updater, turn_entropies
+from tests.trainers.update.test_updater import ADVANTAGES, LENGTHS, batch_of, level
+from trainers.loop import Trainer
+from trainers.policy import logprobs
+from trainers.policy.lora import LoraSettings, Scorer, add_lora, reference_of
+from trainers.policy.policy import Policy
+from trainers.policy.ranks import World, leave, open_world
+from trainers.policy.sharding import shard, whole_weights
+from trainers.rollout.collect import GroupCollector
+from trainers.rollout.curriculum import Part
+from trainers.rollout.environments import Lane, Lanes
+from trainers.rollout.masked_prompts import PromptSources
+from trainers.rollout.samplers.base import SamplingSettings
+from trainers.rollout.samplers.hf import HFSampler
+from trainers.rollout.task_order import TaskSampler
+from trainers.run.folder import RunFolder
+from trainers.run.reporter import SilentReporter
+from trainers.settings.algorithm import ALGORITHMS, Aggregation, AlgorithmConfig, GroupFilter, ImportanceLevel
+from trainers.settings.config import EnvSettings, OptimSettings
+from trainers.settings.stapo import Side, StapoSettings
+from trainers.stapo.term import SelectiveReport
+from trainers.stapo.turns import Selection
+from trainers.update.batch import Batch
+from trainers.update.schedules import LearningRate
+from trainers.update.turn_table import RowTable
+from trainers.update.updater import MicroStep, StepReport, Updater, turn_entropies
 
 
 class Kind(StrEnum):
@@ -125,12 +125,12 @@ def adapted(policy: Policy) -> tuple[Policy, Scorer]:
 
 def run_case(case: Case, world: World) -> dict[str, Any]:
     """Run a case, with few logits at once where it asks for chunks; see `_run_case`."""
-    whole = scoring._LOGITS_PER_CHUNK
-    scoring._LOGITS_PER_CHUNK = 1_000 if case.kind is Kind.CHUNKED and world.size > 1 else whole
+    whole = logprobs._LOGITS_PER_CHUNK
+    logprobs._LOGITS_PER_CHUNK = 1_000 if case.kind is Kind.CHUNKED and world.size > 1 else whole
     try:
         return _run_case(case, world)
     finally:
-        scoring._LOGITS_PER_CHUNK = whole
+        logprobs._LOGITS_PER_CHUNK = whole
 
 
 def _run_case(case: Case, world: World) -> dict[str, Any]:

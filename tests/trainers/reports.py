@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.episode import Episode, EpisodeWriter, Turn
 from agent_gym.core.info import StopReason
+from agent_gym.play.episode import Episode, EpisodeWriter, Turn
 from tests.trainers.runs import small_config
-from trainers.detector import WarningName, detect, timeline
-from trainers.metrics import METRICS
-from trainers.run_folder import RunFolder
+from trainers.run.detector import WarningName, detect, timeline
+from trainers.run.folder import RunFolder
+from trainers.run.metrics import METRICS
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=document.title='taken'>"
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from agent_gym.core.episode import Episode, read_episodes
-from trainers.config import TrainConfig
-from trainers.config_reading import merge, resolve_config
-from trainers.policy import Policy
-from trainers.reporting import SilentReporter
-from trainers.run_folder import RunFolder
-from trainers.samplers.base import Sample
-from trainers.samplers.hf import HFSampler
-from trainers.tracking import read_metrics
-from trainers.trainer import Trainer
+from agent_gym.play.episode import Episode, read_episodes
+from trainers.loop import Trainer
+from trainers.policy.policy import Policy
+from trainers.rollout.samplers.base import Sample
+from trainers.rollout.samplers.hf import HFSampler
+from trainers.run.folder import RunFolder
+from trainers.run.reporter import SilentReporter
+from trainers.run.tracking import read_metrics
+from trainers.settings.config import TrainConfig
+from trainers.settings.reading import merge, resolve_config
 
 SMALL: dict[str, Any] = {
     "algorithm": {"name": "sampo", "eps_low": 0.15, "eps_high": 0.2},

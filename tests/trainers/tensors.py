@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainers.tokens import TokenBatch
+from trainers.update.token_batch import TokenBatch
 
 GARBAGE = (float("nan"), float("inf"), float("-inf"), -1.0, 1e30)
 

@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from agent_gym.core.driver import PlayResult
-from agent_gym.core.episode import read_episodes
-from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import StopReason
+from agent_gym.play.driver import PlayResult
+from agent_gym.play.episode import read_episodes
+from agent_gym.support.errors import ConfigError
 from tests.trainers.ranks import MIXED, OVERFLOWING, run_case, update_cases
 from tests.trainers.runs import metrics, new_run, stop_after, summary, train
 from tests.trainers.toys import tiny_policy
-from trainers.collect import joined
-from trainers.distributed import World, assign_owners, open_world
-from trainers.packing import plan_microbatches
-from trainers.run_folder import RunFolder
+from trainers.policy.ranks import World, assign_owners, open_world
+from trainers.policy.token_rows import plan_microbatches
+from trainers.rollout.collect import joined
+from trainers.run.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,7 +82,7 @@ def test_a_single_process_needs_no_launcher() -> None:
 def test_a_process_leaves_with_its_words_said_its_exit_handlers_run_and_the_interpreter_whole() -> None:
     lines = [
         "import atexit, sys",
-        "from trainers.distributed import leave",
+        "from trainers.policy.ranks import leave",
         "class Late:",
         "    def __del__(self): sys.stderr.write('taken apart')",
         "late = Late()",

@@ -11,11 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
 from agent_gym.cli.main import build_app
-from agent_gym.core.errors import DataError
+from agent_gym.support.errors import DataError
 from tests.trainers.runs import small_config
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.config import TrainConfig
-from trainers.config_reading import read_preset, resolve_config
 from trainers.estimate import (
     DEVICES,
     GIB,
@@ -29,11 +27,13 @@ from trainers.estimate import (
     shape_of,
     workload_of,
 )
-from trainers.packing import pack
-from trainers.policy import Policy
-from trainers.samplers.base import SamplingSettings
-from trainers.samplers.hf import HFSampler
-from trainers.tiny import TinySpec, tiny_model
+from trainers.policy.policy import Policy
+from trainers.policy.tiny import TinySpec, tiny_model
+from trainers.policy.token_rows import pack
+from trainers.rollout.samplers.base import SamplingSettings
+from trainers.rollout.samplers.hf import HFSampler
+from trainers.settings.config import TrainConfig
+from trainers.settings.reading import read_preset, resolve_config
 
 DEVICE = DEVICES["H100-80GB"]
 

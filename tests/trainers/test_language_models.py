@@ -9,19 +9,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers import runs
 from tests.trainers.runs import new_run, small_config, train
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.batch import Batch
-from trainers.lora import AdapterReference, LoraSettings, add_lora, reference_of
-from trainers.packing import TokenRow, pack
-from trainers.policy import Policy
-from trainers.reporting import SilentReporter
+from trainers.cold_start.start import THOUGHTLESS
+from trainers.loop import Trainer
+from trainers.policy.lora import AdapterReference, LoraSettings, add_lora, reference_of
+from trainers.policy.policy import Policy
+from trainers.policy.token_rows import TokenRow, pack
+from trainers.run.reporter import SilentReporter
 from trainers.setup import load_policy, load_trained, make_sampler, prepare_training
-from trainers.start import THOUGHTLESS
-from trainers.trainer import Trainer
-from trainers.update import MicroStep, Updater
+from trainers.update.batch import Batch
+from trainers.update.updater import MicroStep, Updater
 
 pytest.importorskip("peft", reason="peft is not installed")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.core.errors import ConfigError, DataError
+from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.runs import (
     SMALL,
     assert_equal_runs,
@@ -24,10 +24,10 @@ from tests.trainers.runs import (
     summary,
     train,
 )
-from trainers.checkpoint import CheckpointStore, CheckpointWarning
-from trainers.config_reading import merge
-from trainers.extension import extend
-from trainers.run_folder import RunFolder
+from trainers.run.checkpoint import CheckpointStore, CheckpointWarning
+from trainers.run.extend import extend
+from trainers.run.folder import RunFolder
+from trainers.settings.reading import merge
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,9 +7,9 @@ import random
 
 import torch
 
-from trainers.packing import TokenRow
-from trainers.policy import Policy
-from trainers.tiny import TinySpec, build_tiny
+from trainers.policy.policy import Policy
+from trainers.policy.tiny import TinySpec, build_tiny
+from trainers.policy.token_rows import TokenRow
 
 CELLS = "#_O√XPS"
 SPEC = TinySpec(hidden=32, layers=2, heads=2, max_positions=256)

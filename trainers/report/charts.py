@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainers.metrics import KL_BUCKETS, QUANTILES
+from trainers.run.metrics import KL_BUCKETS, QUANTILES
 
 
 class Scale(StrEnum):

@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.episode import Episode, read_episodes
-from agent_gym.core.errors import DataError
-from agent_gym.core.intervals import Interval, IntervalMethod
-from trainers.algorithms import ALGORITHMS
-from trainers.detector import WarningName
+from agent_gym.play.episode import Episode, read_episodes
+from agent_gym.support.errors import DataError
+from agent_gym.support.intervals import Interval, IntervalMethod
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import by_task, difference, rate
-from trainers.run_folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run, read_values
-from trainers.tracking import read_metrics
-from trainers.watch import read_warnings
+from trainers.run.detector import WarningName
+from trainers.run.folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run, read_values
+from trainers.run.tracking import read_metrics
+from trainers.run.warnings import read_warnings
+from trainers.settings.algorithm import ALGORITHMS
 
 _MOST_POINTS = 1500  # iterations in the curves; a longer run is thinned
 _MOST_OUTLIERS = 24

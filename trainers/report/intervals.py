@@ -1,7 +1,7 @@
 """Success rates of a run's evaluations, and their gains, from the outcomes of episodes.
 
 Episodes of one task are alike, so tasks are the units; evaluations that play the same tasks are compared task by
-task. The intervals are those of `agent-gym eval` (`agent_gym.core.intervals`).
+task. The intervals are those of `agent-gym eval` (`agent_gym.support.intervals`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
-from agent_gym.core.intervals import Interval, paired_difference, rate_interval
+from agent_gym.support.intervals import Interval, paired_difference, rate_interval
 
 
 def by_task(outcomes: Iterable[tuple[str, bool]]) -> dict[str, list[bool]]:

@@ -9,14 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.core.files import write_whole
-from agent_gym.core.intervals import Interval
 from agent_gym.page import embedded, page_environment, page_file
-from trainers.detector import COLLAPSES
-from trainers.metrics import METRICS, QUANTILES
+from agent_gym.support.errors import ConfigError
+from agent_gym.support.files import write_whole
+from agent_gym.support.intervals import Interval
 from trainers.report.charts import BUCKET_LABELS, PREFIXES, RATIO_SIGNS, SECTIONS, Chart, Line, Scale
 from trainers.report.data import RunData, read_run
+from trainers.run.detector import COLLAPSES
+from trainers.run.metrics import METRICS, QUANTILES
 
 REPORT_FILE = "report.html"
 MOST_RUNS = 8  # as many colours tell runs apart

@@ -9,21 +9,21 @@ from typing import Any, ClassVar
 
 from gymnasium.error import ResetNeeded
 
-from agent_gym.core.arguments import checked
-from agent_gym.core.checks import check_choice
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
-from agent_gym.core.errors import AgentGymError, ConfigError, DataError
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.alfworld import options as given
-from agent_gym.envs.alfworld.engine import FeedbackStyle, GameState
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat
-from agent_gym.envs.alfworld.generator import HouseholdSpec
+from agent_gym.envs.alfworld.data.generator import HouseholdSpec
 from agent_gym.envs.alfworld.grammar import canonical
 from agent_gym.envs.alfworld.options import Backend, Goals
 from agent_gym.envs.alfworld.oracle import Oracle
 from agent_gym.envs.alfworld.tasks import choose_tasks, game_content, game_of, human_goals
-from agent_gym.envs.alfworld.texts import NOTHING_HAPPENS
 from agent_gym.envs.alfworld.textworld_backend import StockGame, require_stock
+from agent_gym.envs.alfworld.world.engine import FeedbackStyle, GameState
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat
+from agent_gym.envs.alfworld.world.texts import NOTHING_HAPPENS
+from agent_gym.support.arguments import checked
+from agent_gym.support.checks import check_choice
+from agent_gym.support.errors import AgentGymError, ConfigError, DataError
 
 _MAX_OBSERVATION = 65_536
 """Characters; the largest generated households list some 50 thousand."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from agent_gym.envs.alfworld.gamefile import TextFormat
+from agent_gym.envs.alfworld.world.gamefile import TextFormat
 
 _PUT = re.compile(r"(?:put|place|move) (.+?) (?:in/on|into|onto|in|on|to) (.+)")
 

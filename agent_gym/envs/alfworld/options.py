@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from agent_gym.core.checks import check_choice
-from agent_gym.core.errors import ConfigError, suggest
-from agent_gym.envs.alfworld.goals import TaskType
-from agent_gym.envs.alfworld.household_data import Room
+from agent_gym.envs.alfworld.data.household_data import Room
+from agent_gym.envs.alfworld.world.goals import TaskType
+from agent_gym.support.checks import check_choice
+from agent_gym.support.errors import ConfigError, suggest
 
 
 class Backend(StrEnum):

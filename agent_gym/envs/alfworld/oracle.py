@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Final
 
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.gamefile import TextFormat
-from agent_gym.envs.alfworld.goals import TaskType
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.gamefile import TextFormat
+from agent_gym.envs.alfworld.world.goals import TaskType
 
 _FAR: Final = 1 << 30
 

@@ -12,16 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.data import resolve_data
-from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.tasks import LazyTaskSet, SeedIds, Task, TaskSet
-from agent_gym.envs.alfworld.game import Game, compile_game
-from agent_gym.envs.alfworld.gamefile import GameRecord, read_game_content
-from agent_gym.envs.alfworld.generator import GeneratedSplit, HouseholdSpec, household_from_seed
-from agent_gym.envs.alfworld.goals import TaskType
-from agent_gym.envs.alfworld.index import TRAJECTORY_FILE
-from agent_gym.envs.alfworld.library import GameLibrary, shared_game
-from agent_gym.envs.alfworld.library import human_goals as read_human_goals
+from agent_gym.envs.alfworld.data.generator import GeneratedSplit, HouseholdSpec, household_from_seed
+from agent_gym.envs.alfworld.data.index import TRAJECTORY_FILE
+from agent_gym.envs.alfworld.data.library import GameLibrary, shared_game
+from agent_gym.envs.alfworld.data.library import human_goals as read_human_goals
+from agent_gym.envs.alfworld.world.game import Game, compile_game
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, read_game_content
+from agent_gym.envs.alfworld.world.goals import TaskType
+from agent_gym.support.data import resolve_data
+from agent_gym.support.errors import ConfigError, DataError, suggest
 
 SPLIT_SIZES = {GeneratedSplit.TRAIN: 2**31, GeneratedSplit.VALID: 1_000, GeneratedSplit.TEST: 1_000}
 """Generated households of each split."""

@@ -25,9 +25,9 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.alfworld.export import stock_texts, with_stock_texts
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat
+from agent_gym.envs.alfworld.data.export import stock_texts, with_stock_texts
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat
+from agent_gym.support.errors import ConfigError
 
 _LOCK: Final = threading.RLock()
 _CACHED_TEXTS: Final = 8192

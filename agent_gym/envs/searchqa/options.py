@@ -7,12 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.checks import check_choice, check_whole
-from agent_gym.core.errors import ConfigError, suggest
-from agent_gym.envs.searchqa.composer import MOST_HOPS, QuestionType
-from agent_gym.envs.searchqa.generator import QuestionSpec, WorldSpec
-from agent_gym.envs.searchqa.texts import Style
+from agent_gym.envs.searchqa.world.composer import MOST_HOPS, QuestionType
+from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldSpec
+from agent_gym.envs.searchqa.world.texts import Style
 from agent_gym.retrieval.base import Retriever
+from agent_gym.support.checks import check_choice, check_whole
+from agent_gym.support.errors import ConfigError, suggest
 
 _TERSE_ENTITIES = 60
 
@@ -29,7 +29,7 @@ def question_spec(hops: Any, types: Any) -> QuestionSpec:
     """
     kinds = tuple(dict.fromkeys(check_choice("types", QuestionType, kind) for kind in _several("types", types)))
     if hops is None:
-        from agent_gym.envs.searchqa.composer import HOPS
+        from agent_gym.envs.searchqa.world.composer import HOPS
 
         least = min((HOPS[kind][0] for kind in kinds), default=1)
         return QuestionSpec((least, MOST_HOPS), kinds)
@@ -85,8 +85,8 @@ def retriever_of(
 
 
 def _server(address: str, settings: Mapping[str, Any]) -> Retriever:
-    from agent_gym.retrieval.remote import RemoteConfig, RemoteRetriever
-    from agent_gym.retrieval.wire import Dialect
+    from agent_gym.retrieval.service.remote import RemoteConfig, RemoteRetriever
+    from agent_gym.retrieval.service.wire import Dialect
 
     known = [field.name for field in fields(RemoteConfig)]
     for name in settings:

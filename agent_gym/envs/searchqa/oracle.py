@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_gym.envs.searchqa.actions import answer_action, search_action
-from agent_gym.envs.searchqa.questions import Question
-from agent_gym.envs.searchqa.reading import read_fact, read_subject
-from agent_gym.envs.searchqa.relations import BY_NAME, Kind
-from agent_gym.envs.searchqa.scoring import mentions_answer
-from agent_gym.envs.searchqa.world import telling_word
+from agent_gym.envs.searchqa.questions.question import Question
+from agent_gym.envs.searchqa.questions.scoring import mentions_answer
+from agent_gym.envs.searchqa.world.facts import telling_word
+from agent_gym.envs.searchqa.world.reading import read_fact, read_subject
+from agent_gym.envs.searchqa.world.relations import BY_NAME, Kind
 from agent_gym.retrieval.base import Passage
 
 UNKNOWN = "unknown"

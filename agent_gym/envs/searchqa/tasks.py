@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from agent_gym.core.errors import ConfigError, suggest
 from agent_gym.core.tasks import ListTaskSet, MixedTaskSet, SeedIds, Task, TaskSet
-from agent_gym.envs.searchqa.files import find_files, load_split
-from agent_gym.envs.searchqa.generator import QuestionSpec, WorldKey, WorldSpec, check_split, question_from_seed
-from agent_gym.envs.searchqa.library import generated_world
-from agent_gym.envs.searchqa.names import GeneratedSplit
-from agent_gym.envs.searchqa.questions import Question
+from agent_gym.envs.searchqa.questions.files import find_files, load_split
+from agent_gym.envs.searchqa.questions.question import Question
+from agent_gym.envs.searchqa.world.generator import (
+    QuestionSpec,
+    WorldKey,
+    WorldSpec,
+    check_split,
+    question_from_seed,
+)
+from agent_gym.envs.searchqa.world.library import generated_world
+from agent_gym.envs.searchqa.world.names import GeneratedSplit
+from agent_gym.support.errors import ConfigError, suggest
 
 GENERATED = "generated"
 SPLIT_SIZES = {GeneratedSplit.TRAIN: 2**31, GeneratedSplit.VALID: 10_000, GeneratedSplit.TEST: 10_000}

@@ -9,14 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from agent_gym.core.arguments import checked
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
-from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.rendering import HumanWindow
 from agent_gym.core.tasks import Task, TaskSet
-from agent_gym.envs.sokoban.board import REWARD_STEP, Board
-from agent_gym.envs.sokoban.generator import RoomSpec
-from agent_gym.envs.sokoban.level import MAX_SIDE, Level
+from agent_gym.envs.sokoban.data.generator import RoomSpec
 from agent_gym.envs.sokoban.oracle import SokobanOracle
 from agent_gym.envs.sokoban.render import render_rgb
 from agent_gym.envs.sokoban.tasks import GENERATED, choose_tasks
@@ -29,6 +25,10 @@ from agent_gym.envs.sokoban.text import (
     parse_commands,
 )
 from agent_gym.envs.sokoban.view import View, view_of
+from agent_gym.envs.sokoban.world.board import REWARD_STEP, Board
+from agent_gym.envs.sokoban.world.level import MAX_SIDE, Level
+from agent_gym.support.arguments import checked
+from agent_gym.support.errors import ConfigError, DataError, suggest
 
 _GOAL = "Push every box onto a goal."
 _TILE = 48  # pixels

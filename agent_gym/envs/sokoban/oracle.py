@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent_gym.envs.sokoban.board import Board, Direction
-from agent_gym.envs.sokoban.solver import Budget, solve
+from agent_gym.envs.sokoban.world.board import Board, Direction
+from agent_gym.envs.sokoban.world.solver import Budget, solve
 
 _State = tuple[bytes, int]
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.sokoban.board import Board
-from agent_gym.envs.sokoban.level import BOX, BOX_ON_GOAL, FLOOR, GOAL, PLAYER, PLAYER_ON_GOAL, WALL
+from agent_gym.envs.sokoban.world.board import Board
+from agent_gym.envs.sokoban.world.level import BOX, BOX_ON_GOAL, FLOOR, GOAL, PLAYER, PLAYER_ON_GOAL, WALL
+from agent_gym.support.errors import ConfigError
 
 MIN_TILE, MAX_TILE = 8, 128
 """Least and greatest side of a tile in pixels."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agent_gym.core.data import resolve_data
-from agent_gym.core.errors import ConfigError, DataError, suggest
-from agent_gym.core.seeding import derive_seed
 from agent_gym.core.tasks import LazyTaskSet, ListTaskSet, SeedIds, Task, TaskSet
-from agent_gym.envs.sokoban.generator import RoomSpec, room_from_seed
-from agent_gym.envs.sokoban.level import Level
-from agent_gym.envs.sokoban.levels import LevelFiles
+from agent_gym.envs.sokoban.data.generator import RoomSpec, room_from_seed
+from agent_gym.envs.sokoban.data.levels import LevelFiles
+from agent_gym.envs.sokoban.world.level import Level
+from agent_gym.support.data import resolve_data
+from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.seeding import derive_seed
 
 GENERATED = "generated"
 SPLIT_SIZES = {"train": 2**31, "valid": 10_000, "test": 10_000}

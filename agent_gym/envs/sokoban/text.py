@@ -6,7 +6,7 @@ import functools
 from enum import StrEnum
 from typing import NamedTuple
 
-from agent_gym.envs.sokoban.board import Board, Direction
+from agent_gym.envs.sokoban.world.board import Board, Direction
 
 SEPARATOR = "||"
 """Between several actions of one turn (RAGEN's separator)."""

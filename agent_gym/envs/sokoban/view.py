@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agent_gym.envs.sokoban.board import Board, Direction, Level
-from agent_gym.envs.sokoban.solver import is_deadlocked
 from agent_gym.envs.sokoban.text import Symbols, in_symbols
+from agent_gym.envs.sokoban.world.board import Board, Direction, Level
+from agent_gym.envs.sokoban.world.solver import is_deadlocked
 
 _REMEMBERED = 8_192
 """Views kept in a process, about 1 KiB each."""

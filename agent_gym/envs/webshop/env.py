@@ -8,21 +8,21 @@ from typing import Any, ClassVar, Final
 
 from gymnasium.error import ResetNeeded
 
-from agent_gym.core.arguments import checked
-from agent_gym.core.checks import check_choice, check_flag
 from agent_gym.core.env import Outcome, Situation, TextEnv, resolve_tasks
-from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.tasks import Task, TaskSet
-from agent_gym.envs.webshop.actions import SEARCH_TEMPLATE
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import Compat, GoalKind, Observation, RewardKind, RewardScale
+from agent_gym.envs.webshop.data.catalogues import GENERATED, NounChoice, ShopWorld, noun_choice
 from agent_gym.envs.webshop.options import shop_spec
 from agent_gym.envs.webshop.oracle import Purchase, next_action, plan
-from agent_gym.envs.webshop.pages import Page
-from agent_gym.envs.webshop.shop import Session
 from agent_gym.envs.webshop.tasks import GoalTasks
 from agent_gym.envs.webshop.text import page_url, rich_text, state_text, text_without_goal, with_goal
-from agent_gym.envs.webshop.world import GENERATED, NounChoice, ShopWorld, noun_choice
+from agent_gym.envs.webshop.world.actions import SEARCH_TEMPLATE
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import Compat, GoalKind, Observation, RewardKind, RewardScale
+from agent_gym.envs.webshop.world.pages import Page
+from agent_gym.envs.webshop.world.shop import Session
+from agent_gym.support.arguments import checked
+from agent_gym.support.checks import check_choice, check_flag
+from agent_gym.support.errors import AgentGymError, ConfigError
 
 _LONGEST: Final = 1 << 18
 _LONGEST_HTML: Final = (

@@ -16,10 +16,10 @@ from typing import Final, Protocol
 
 import jinja2
 
-from agent_gym.envs.webshop.kinds import PageKind, SubPage
-from agent_gym.envs.webshop.pages import Page
-from agent_gym.envs.webshop.product import RATING, Product
 from agent_gym.envs.webshop.text import receipt_options
+from agent_gym.envs.webshop.world.kinds import PageKind, SubPage
+from agent_gym.envs.webshop.world.pages import Page
+from agent_gym.envs.webshop.world.product import RATING, Product
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _TABS: Final = (SubPage.DESCRIPTION, SubPage.FEATURES, SubPage.REVIEWS)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from agent_gym.core.checks import check_choice
-from agent_gym.core.errors import ConfigError, suggest
-from agent_gym.envs.webshop.generator import Detail, ShopSpec
+from agent_gym.envs.webshop.data.generator import Detail, ShopSpec
+from agent_gym.support.checks import check_choice
+from agent_gym.support.errors import ConfigError, suggest
 
 DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
     "tiny": ShopSpec(

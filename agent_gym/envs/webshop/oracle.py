@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from agent_gym.envs.webshop.actions import clickable
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import Button, PageKind
-from agent_gym.envs.webshop.pages import PAGE_SIZE
-from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.reward import option_matches_value
-from agent_gym.envs.webshop.shop import Session, Shop
+from agent_gym.envs.webshop.world.actions import clickable
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import Button, PageKind
+from agent_gym.envs.webshop.world.pages import PAGE_SIZE
+from agent_gym.envs.webshop.world.product import Product
+from agent_gym.envs.webshop.world.reward import option_matches_value
+from agent_gym.envs.webshop.world.shop import Session, Shop
 
 _LONGEST_QUERY: Final = 600
 _CHOICES: Final = 8

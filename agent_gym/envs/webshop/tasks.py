@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import overload
 
-from agent_gym.core.errors import ConfigError, DataError, suggest
 from agent_gym.core.tasks import Task, TaskSet
-from agent_gym.envs.webshop.kinds import GoalKind
-from agent_gym.envs.webshop.splits import ALL, Split
-from agent_gym.envs.webshop.store import Store
-from agent_gym.envs.webshop.world import ShopWorld
+from agent_gym.envs.webshop.data.catalogues import ShopWorld
+from agent_gym.envs.webshop.data.splits import ALL, Split
+from agent_gym.envs.webshop.data.store import Store
+from agent_gym.envs.webshop.world.kinds import GoalKind
+from agent_gym.support.errors import ConfigError, DataError, suggest
 
 SPLITS = (*(split.value for split in Split), ALL)
 

@@ -10,9 +10,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from agent_gym.envs.webshop.kinds import Button, Compat, PageKind
-from agent_gym.envs.webshop.pages import Node, NodeKind, Page, card_nodes, item_nodes, page_nodes, results_heading
-from agent_gym.envs.webshop.product import Product
+from agent_gym.envs.webshop.world.kinds import Button, Compat, PageKind
+from agent_gym.envs.webshop.world.pages import (
+    Node,
+    NodeKind,
+    Page,
+    card_nodes,
+    item_nodes,
+    page_nodes,
+    results_heading,
+)
+from agent_gym.envs.webshop.world.product import Product
 
 SEPARATOR: Final = " [SEP] "
 BASE_URL: Final = "http://127.0.0.1:3000"

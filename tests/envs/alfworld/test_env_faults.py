@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from gymnasium.error import ResetNeeded
 
-from agent_gym.core.errors import AgentGymWarning, DataError
 from agent_gym.envs.alfworld.env import ALFWorldEnv
+from agent_gym.support.errors import AgentGymWarning, DataError
 from tests.envs.alfworld.tiny import GOALS, content, problem
 
 TASK = "pick_and_place_simple-Mug-None-Desk-301"

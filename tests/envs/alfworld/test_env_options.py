@@ -11,11 +11,11 @@ import gymnasium as gym
 import pytest
 
 import agent_gym  # noqa: F401 (registers the ids)
-from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.tasks import ListTaskSet, save_tasks
+from agent_gym.envs.alfworld.data.index import read_trajectory
 from agent_gym.envs.alfworld.env import ALFWorldEnv
-from agent_gym.envs.alfworld.goals import TaskType
-from agent_gym.envs.alfworld.index import read_trajectory
+from agent_gym.envs.alfworld.world.goals import TaskType
+from agent_gym.support.errors import ConfigError, DataError
 from tests.envs.alfworld.tiny import GOALS, content, problem
 
 ID = "agent_gym/ALFWorld-v0"

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agent_gym  # noqa: F401 (registers the ids)
-from agent_gym.envs.alfworld.gamefile import TextFormat
 from agent_gym.envs.alfworld.grammar import canonical
+from agent_gym.envs.alfworld.world.gamefile import TextFormat
 from agent_gym.wrappers import ReplyWrapper
 from tests.envs.alfworld.tiny import GOALS, content
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.envs.alfworld.env import ALFWorldEnv
+from agent_gym.support.errors import ConfigError
 from tests.envs.alfworld.test_textworld_backend import INSTALLED, needs_stock
 from tests.envs.alfworld.tiny import content
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.envs.alfworld.engine import FeedbackStyle
-from agent_gym.envs.alfworld.gamefile import TextFormat
+from agent_gym.envs.alfworld.world.engine import FeedbackStyle
+from agent_gym.envs.alfworld.world.gamefile import TextFormat
 from tests.envs.alfworld.tiny import start
 
 AT_COUNTER = ("go to countertop 1", "take knife 1 from countertop 1")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.game import compile_game, load_game
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat, announce, read_game_file
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.game import compile_game, load_game
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat, announce, read_game_file
+from agent_gym.support.errors import ConfigError, DataError
 from tests.envs.alfworld.tiny import GOALS, content, problem
 
 OLD_DOMAIN = "(define (domain alfred) (:action look))"

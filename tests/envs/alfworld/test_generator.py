@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.export import with_stock_texts, write_game_files
-from agent_gym.envs.alfworld.game import compile_game
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat, read_game_file
-from agent_gym.envs.alfworld.generator import TINY, GeneratedSplit, HouseholdSpec, household_from_seed
-from agent_gym.envs.alfworld.goals import TaskType
-from agent_gym.envs.alfworld.household_data import FURNISHING, FURNITURE, THINGS, Room
-from agent_gym.envs.alfworld.library import GameLibrary
+from agent_gym.envs.alfworld.data.export import with_stock_texts, write_game_files
+from agent_gym.envs.alfworld.data.generator import TINY, GeneratedSplit, HouseholdSpec, household_from_seed
+from agent_gym.envs.alfworld.data.household_data import FURNISHING, FURNITURE, THINGS, Room
+from agent_gym.envs.alfworld.data.library import GameLibrary
 from agent_gym.envs.alfworld.oracle import plan
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.game import compile_game
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat, read_game_file
+from agent_gym.envs.alfworld.world.goals import TaskType
+from agent_gym.support.errors import ConfigError, DataError
 from tests.envs.alfworld.test_gamefile import NEW_DOMAIN, NEW_PUT, grammar
 
 TRAIN = GeneratedSplit.TRAIN
@@ -130,7 +130,7 @@ def test_seeds_give_distinct_households_and_the_same_ones_again() -> None:
 def test_hash_seed_of_the_process_makes_no_difference() -> None:
     script = (
         "import json\n"
-        "from agent_gym.envs.alfworld.generator import *\n"
+        "from agent_gym.envs.alfworld.data.generator import *\n"
         "print(json.dumps([household_from_seed(HouseholdSpec(), s, 3) for s in GeneratedSplit]))"
     )
     outputs = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_gym.core.errors import DataError
-from agent_gym.envs.alfworld.goals import Goal, TaskType, compile_goal
-from agent_gym.envs.alfworld.pddl import parse_expressions
+from agent_gym.envs.alfworld.world.goals import Goal, TaskType, compile_goal
+from agent_gym.envs.alfworld.world.pddl import parse_expressions
+from agent_gym.support.errors import DataError
 from tests.envs.alfworld.tiny import GOALS, PLACE
 
 

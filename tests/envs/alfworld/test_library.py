@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.core.errors import AgentGymWarning, ConfigError, DataError, UnknownTaskError
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.goals import TaskType
-from agent_gym.envs.alfworld.index import build_index, cache_folder, find_data_root
-from agent_gym.envs.alfworld.library import GameLibrary
+from agent_gym.envs.alfworld.data.index import build_index, cache_folder, find_data_root
+from agent_gym.envs.alfworld.data.library import GameLibrary
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.goals import TaskType
+from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError, UnknownTaskError
 from tests.envs.alfworld.tiny import content
 
 PLACE = "pick_and_place_simple-Mug-None-Desk-301"

@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.envs.alfworld.names import display_names, listing
+from agent_gym.envs.alfworld.world.names import display_names, listing
 
 IDS = st.lists(
     st.builds(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.game import compile_game, load_game
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat
-from agent_gym.envs.alfworld.generator import TINY, GeneratedSplit, HouseholdSpec, household_from_seed
-from agent_gym.envs.alfworld.goals import TaskType
+from agent_gym.envs.alfworld.data.generator import TINY, GeneratedSplit, HouseholdSpec, household_from_seed
 from agent_gym.envs.alfworld.oracle import Oracle, plan
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.game import compile_game, load_game
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat
+from agent_gym.envs.alfworld.world.goals import TaskType
 from tests.envs.alfworld.tiny import GOALS, start
 
 

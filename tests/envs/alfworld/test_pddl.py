@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import DataError
-from agent_gym.envs.alfworld.pddl import MAX_PROBLEM_CHARS, parse_expressions, parse_problem
+from agent_gym.envs.alfworld.world.pddl import MAX_PROBLEM_CHARS, parse_expressions, parse_problem
+from agent_gym.support.errors import DataError
 from tests.envs.alfworld.tiny import problem
 
 GOOD = problem()

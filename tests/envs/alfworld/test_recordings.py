@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.game import load_game
-from agent_gym.envs.alfworld.gamefile import TextFormat
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.game import load_game
+from agent_gym.envs.alfworld.world.gamefile import TextFormat
 from tests.data import read_jsonl
 
 

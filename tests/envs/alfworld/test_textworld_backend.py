@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.alfworld.engine import GameState
-from agent_gym.envs.alfworld.game import compile_game
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat, read_game_content
-from agent_gym.envs.alfworld.generator import GeneratedSplit, HouseholdSpec, household_from_seed
-from agent_gym.envs.alfworld.goals import TaskType
+from agent_gym.envs.alfworld.data.generator import GeneratedSplit, HouseholdSpec, household_from_seed
 from agent_gym.envs.alfworld.oracle import plan
 from agent_gym.envs.alfworld.textworld_backend import TextWorldState
+from agent_gym.envs.alfworld.world.engine import GameState
+from agent_gym.envs.alfworld.world.game import compile_game
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat, read_game_content
+from agent_gym.envs.alfworld.world.goals import TaskType
+from agent_gym.support.errors import ConfigError
 
 INSTALLED = find_spec("textworld") is not None and find_spec("alfworld") is not None
 needs_stock = pytest.mark.skipif(not INSTALLED, reason='needs pip install "agent-gym[alfworld]"')
@@ -119,7 +119,7 @@ def test_the_interpreter_and_the_home_folder_stay_as_they_were(real_files: list[
     script = f"""
 import json, os, random, sys
 from pathlib import Path
-from agent_gym.envs.alfworld.gamefile import read_game_content
+from agent_gym.envs.alfworld.world.gamefile import read_game_content
 from agent_gym.envs.alfworld.textworld_backend import TextWorldState
 content = read_game_content(Path({str(real_files[0])!r}))
 before = (sys.argv, list(sys.argv), sys.stdout, random.getstate(), dict(os.environ))

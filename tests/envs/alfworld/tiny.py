@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_gym.envs.alfworld.engine import FeedbackStyle, GameState
-from agent_gym.envs.alfworld.game import compile_game
-from agent_gym.envs.alfworld.gamefile import GameRecord, TextFormat
+from agent_gym.envs.alfworld.world.engine import FeedbackStyle, GameState
+from agent_gym.envs.alfworld.world.game import compile_game
+from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat
 
 RECEPTACLES = {
     # id: (type, location, has a door)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agent_gym.envs.searchqa.generator import GeneratedWorld, WorldKey, WorldSpec
-from agent_gym.envs.searchqa.names import GeneratedSplit
+from agent_gym.envs.searchqa.world.generator import GeneratedWorld, WorldKey, WorldSpec
+from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.retrieval.base import Passage
-from agent_gym.retrieval.bm25 import MemoryBm25
+from agent_gym.retrieval.lexical.bm25 import MemoryBm25
 
 ROW = {
     "id": "q1",

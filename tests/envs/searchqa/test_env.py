@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from agent_gym.core.errors import ConfigError, DataError
 from agent_gym.core.info import StopReason
 from agent_gym.core.tasks import ListTaskSet
 from agent_gym.envs.searchqa.env import SearchQAEnv
-from agent_gym.envs.searchqa.questions import Question
-from agent_gym.envs.searchqa.rewards import RewardKind
+from agent_gym.envs.searchqa.questions.question import Question
+from agent_gym.envs.searchqa.questions.rewards import RewardKind
 from agent_gym.envs.searchqa.tasks import task_of
 from agent_gym.retrieval.base import Hit, Passage, Retriever, RetrieverUnavailableError
-from agent_gym.retrieval.bm25 import MemoryBm25
+from agent_gym.retrieval.lexical.bm25 import MemoryBm25
+from agent_gym.support.errors import ConfigError, DataError
 from agent_gym.wrappers import ReplyWrapper
 from tests.envs.searchqa.conftest import ROW
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.envs.searchqa.composer import HOPS, MOST_HOPS, QuestionType
-from agent_gym.envs.searchqa.generator import (
+from agent_gym.envs.searchqa.oracle import UNKNOWN, next_action
+from agent_gym.envs.searchqa.questions.question import Question
+from agent_gym.envs.searchqa.world.composer import HOPS, MOST_HOPS, QuestionType
+from agent_gym.envs.searchqa.world.facts import telling_word
+from agent_gym.envs.searchqa.world.generator import (
     GeneratedWorld,
     QuestionSpec,
     WorldKey,
@@ -17,14 +19,12 @@ from agent_gym.envs.searchqa.generator import (
     export_world,
     question_from_seed,
 )
-from agent_gym.envs.searchqa.library import generated_retriever, generated_world
-from agent_gym.envs.searchqa.names import GeneratedSplit
-from agent_gym.envs.searchqa.oracle import UNKNOWN, next_action
-from agent_gym.envs.searchqa.questions import Question
-from agent_gym.envs.searchqa.reading import read_fact
-from agent_gym.envs.searchqa.relations import RELATIONS, Kind
-from agent_gym.envs.searchqa.texts import Style
-from agent_gym.envs.searchqa.world import telling_word
+from agent_gym.envs.searchqa.world.library import generated_retriever, generated_world
+from agent_gym.envs.searchqa.world.names import GeneratedSplit
+from agent_gym.envs.searchqa.world.reading import read_fact
+from agent_gym.envs.searchqa.world.relations import RELATIONS, Kind
+from agent_gym.envs.searchqa.world.texts import Style
+from agent_gym.support.errors import ConfigError, DataError
 
 SPECS = {
     "prose": WorldSpec(entities=200),

@@ -6,7 +6,7 @@ import pytest
 
 from agent_gym.core.prompts import Exchange, PromptBuilder, template_for
 from agent_gym.envs.searchqa.env import SearchQAEnv
-from agent_gym.retrieval.bm25 import MemoryBm25
+from agent_gym.retrieval.lexical.bm25 import MemoryBm25
 from tests.envs.searchqa.test_env import make
 
 
@@ -61,7 +61,7 @@ def test_the_gist_shows_the_facts_that_the_question_asks_about_and_no_others() -
 
 def test_the_tags_of_the_grammar_are_single_tokens_of_a_tiny_policy() -> None:
     pytest.importorskip("torch")
-    from trainers.config import ModelSettings
+    from trainers.settings.config import ModelSettings
     from trainers.setup import tiny_policy
 
     policy = tiny_policy(["founder\nkadu"], ModelSettings(vocab_size=300), 0, "cpu", [SearchQAEnv.reply_grammar])

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent_gym.core.errors import ConfigError, DataError
-from agent_gym.envs.searchqa.files import find_files, load_split
-from agent_gym.envs.searchqa.formats import read_questions
+from agent_gym.envs.searchqa.questions.files import find_files, load_split
+from agent_gym.envs.searchqa.questions.formats import read_questions
 from agent_gym.envs.searchqa.tasks import choose_tasks
-from trainers.tasks import TaskSampler
+from agent_gym.support.errors import ConfigError, DataError
+from trainers.rollout.task_order import TaskSampler
 
 FLASHRAG = {
     "id": "test_0",

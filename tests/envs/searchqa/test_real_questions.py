@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent_gym.envs.searchqa.env import SearchQAEnv
-from agent_gym.envs.searchqa.scoring import Scoring, score_answer
+from agent_gym.envs.searchqa.questions.scoring import Scoring, score_answer
 from agent_gym.envs.searchqa.tasks import choose_tasks
 from agent_gym.retrieval.base import Passage
-from agent_gym.retrieval.bm25 import MemoryBm25
+from agent_gym.retrieval.lexical.bm25 import MemoryBm25
 from tests.data import shared_data
 
 SETS = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.envs.searchqa.rewards import RewardKind, answer_reward
-from agent_gym.envs.searchqa.scoring import Scoring, mentions_answer, normalise_squad, score_answer
+from agent_gym.envs.searchqa.questions.rewards import RewardKind, answer_reward
+from agent_gym.envs.searchqa.questions.scoring import Scoring, mentions_answer, normalise_squad, score_answer
 
 SAME_IN_BOTH = [
     ("The Beatles", "beatles"),

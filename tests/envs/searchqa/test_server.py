@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import StopReason
-from agent_gym.envs.searchqa.composer import QuestionType
 from agent_gym.envs.searchqa.env import SearchQAEnv
-from agent_gym.envs.searchqa.generator import QuestionSpec, WorldKey, WorldSpec, export_world
-from agent_gym.envs.searchqa.names import GeneratedSplit
-from agent_gym.retrieval.bm25 import MemoryBm25
+from agent_gym.envs.searchqa.world.composer import QuestionType
+from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldKey, WorldSpec, export_world
+from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.retrieval.building import build_index
-from benchmarks.evaluate import evaluate
-from benchmarks.plan import EvalConfig
-from benchmarks.results import EpisodeRow
+from agent_gym.retrieval.lexical.bm25 import MemoryBm25
+from agent_gym.support.errors import ConfigError
+from benchmarks.evaluation.plan import EvalConfig
+from benchmarks.evaluation.results import EpisodeRow
+from benchmarks.evaluation.run import evaluate
 
 pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")

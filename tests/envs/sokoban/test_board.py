@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from agent_gym.envs.sokoban.board import Board, Direction, Level, Move
+from agent_gym.envs.sokoban.world.board import Board, Direction, Level, Move
 from tests.data import read_json
 
 _MICROBAN = "####\n# .#\n#  ###\n#*@  #\n#  $ #\n#  ###\n####"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import agent_gym
-from agent_gym.core.errors import ConfigError, DataError, InvalidActionError
-from agent_gym.envs.sokoban.level import MAX_SIDE, Level
+from agent_gym.envs.sokoban.world.level import MAX_SIDE, Level
+from agent_gym.support.errors import ConfigError, DataError, InvalidActionError
 from tests.data import shared_data
 
 TINY = "#####\n#@$.#\n#####"

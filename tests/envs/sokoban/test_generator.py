@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.sokoban.board import Board, Level
-from agent_gym.envs.sokoban.deadlocks import is_deadlocked
-from agent_gym.envs.sokoban.draws import Draws
-from agent_gym.envs.sokoban.generator import RoomSpec, Split, generate_room, room_from_seed, split_of
-from agent_gym.envs.sokoban.solver import solve
+from agent_gym.envs.sokoban.data.draws import Draws
+from agent_gym.envs.sokoban.data.generator import RoomSpec, Split, generate_room, room_from_seed, split_of
+from agent_gym.envs.sokoban.world.board import Board, Level
+from agent_gym.envs.sokoban.world.deadlocks import is_deadlocked
+from agent_gym.envs.sokoban.world.solver import solve
+from agent_gym.support.errors import ConfigError
 
 
 def check(level: Level, spec: RoomSpec) -> None:

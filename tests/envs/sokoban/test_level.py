@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import DataError
-from agent_gym.envs.sokoban.level import Direction, Level, symmetries
+from agent_gym.envs.sokoban.world.level import Direction, Level, symmetries
+from agent_gym.support.errors import DataError
 
 
 @st.composite

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.core.errors import DataError, UnknownTaskError
-from agent_gym.envs.sokoban.level import Level
-from agent_gym.envs.sokoban.levels import LevelFiles
-from agent_gym.envs.sokoban.xsb import level_names, parse_levels, split_levels
+from agent_gym.envs.sokoban.data.levels import LevelFiles
+from agent_gym.envs.sokoban.data.xsb import level_names, parse_levels, split_levels
+from agent_gym.envs.sokoban.world.level import Level
+from agent_gym.support.errors import DataError, UnknownTaskError
 from tests.data import shared_data
 
 _ROOM = "#####\n#@$.#\n#####\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.sokoban.board import Board, Direction, Level
 from agent_gym.envs.sokoban.render import render_ansi, render_rgb
+from agent_gym.envs.sokoban.world.board import Board, Direction, Level
+from agent_gym.support.errors import ConfigError
 
 _ALL = "########\n#+ $ * #\n#   .  #\n########"
 _PLAIN = "########\n#@.$ * #\n#      #\n########"

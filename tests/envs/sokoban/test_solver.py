@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.sokoban.assignment import _by_subsets, _hungarian
-from agent_gym.envs.sokoban.board import Board, Direction, Level
-from agent_gym.envs.sokoban.deadlocks import is_deadlocked
-from agent_gym.envs.sokoban.levels import LevelFiles
-from agent_gym.envs.sokoban.solver import (
+from agent_gym.envs.sokoban.data.levels import LevelFiles
+from agent_gym.envs.sokoban.world.assignment import _by_subsets, _hungarian
+from agent_gym.envs.sokoban.world.board import Board, Direction, Level
+from agent_gym.envs.sokoban.world.deadlocks import is_deadlocked
+from agent_gym.envs.sokoban.world.solver import (
     Budget,
     BudgetExceededError,
     NotSolvedError,
@@ -22,6 +21,7 @@ from agent_gym.envs.sokoban.solver import (
     UnsolvableError,
     solve,
 )
+from agent_gym.support.errors import ConfigError
 from tests.data import shared_data
 from tests.envs.sokoban.test_level import levels
 

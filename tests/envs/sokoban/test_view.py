@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from agent_gym.envs.sokoban import view as views
-from agent_gym.envs.sokoban.board import Board, Direction
-from agent_gym.envs.sokoban.level import Level
-from agent_gym.envs.sokoban.solver import is_deadlocked
 from agent_gym.envs.sokoban.text import Symbols
 from agent_gym.envs.sokoban.view import view_of
+from agent_gym.envs.sokoban.world.board import Board, Direction
+from agent_gym.envs.sokoban.world.level import Level
+from agent_gym.envs.sokoban.world.solver import is_deadlocked
 
 ROOM = "\n".join(["#######", "#@ $  #", "# $.  #", "#  .  #", "#     #", "#######"])
 TURNED = "\n".join(["#######", "#@ $. #", "# $   #", "#  .  #", "#     #", "#######"])

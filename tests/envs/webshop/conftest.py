@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.envs.webshop.official import OfficialFiles, import_catalog
-from agent_gym.envs.webshop.store import Store
+from agent_gym.envs.webshop.data.official import OfficialFiles, import_catalog
+from agent_gym.envs.webshop.data.store import Store
 from tests.data import shared_data
 from tests.envs.webshop.recorded import FOLDER, KINDS, recording
 

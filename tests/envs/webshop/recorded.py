@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from agent_gym.envs.webshop.pages import Page
-from agent_gym.envs.webshop.product import Product, clean
 from agent_gym.envs.webshop.text import text_without_goal, with_goal
+from agent_gym.envs.webshop.world.pages import Page
+from agent_gym.envs.webshop.world.product import Product, clean
 from tests.data import read_json, read_jsonl
 
 FOLDER = "webshop/catalog_1k"

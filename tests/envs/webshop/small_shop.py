@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from html.parser import HTMLParser
 
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import Compat, GoalKind
-from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns, table_of
-from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.shop import Shop
-from agent_gym.retrieval.lucene import LuceneIndex
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import Compat, GoalKind
+from agent_gym.envs.webshop.world.nouns import NounOrigin, Nouns, heuristic_nouns, table_of
+from agent_gym.envs.webshop.world.product import Product
+from agent_gym.envs.webshop.world.shop import Shop
+from agent_gym.retrieval.lexical.lucene import LuceneIndex
 from tests.envs.webshop.recorded import MemoryCatalog, products, recording, title_nouns
 
 AWKWARD = (

@@ -14,11 +14,11 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.core.info import StopReason
-from agent_gym.envs.webshop.actions import clickable
 from agent_gym.envs.webshop.browser import tools
-from agent_gym.envs.webshop.kinds import Compat
+from agent_gym.envs.webshop.world.actions import clickable
+from agent_gym.envs.webshop.world.kinds import Compat
+from agent_gym.support.errors import AgentGymError, ConfigError
 from tests.envs.webshop.small_shop import AWKWARD
 
 MISSING = tools.missing_tools()

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent_gym.core.errors import AgentGymError, ConfigError, DataError
 from agent_gym.core.prompts import PromptBuilder, template_for
+from agent_gym.envs.webshop.data.splits import Split
+from agent_gym.envs.webshop.data.store import Store
 from agent_gym.envs.webshop.env import WebShopEnv
-from agent_gym.envs.webshop.kinds import GoalKind
-from agent_gym.envs.webshop.splits import Split
-from agent_gym.envs.webshop.store import Store
+from agent_gym.envs.webshop.world.kinds import GoalKind
+from agent_gym.support.errors import AgentGymError, ConfigError, DataError
 from tests.envs.webshop.recorded import recording
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.webshop.actions import clickable
-from agent_gym.envs.webshop.generator import CatalogGenerator, Detail, ShopSpec
-from agent_gym.envs.webshop.generator_data import AXES
-from agent_gym.envs.webshop.goals import draw_limit, draw_price, human_goal, synthetic_count, synthetic_goal
-from agent_gym.envs.webshop.kinds import Compat, GoalKind, RewardKind
-from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns
-from agent_gym.envs.webshop.product import MAX_ASIN, Product, clean_value
-from agent_gym.envs.webshop.reward import judge, option_matches_value
+from agent_gym.envs.webshop.data.generator import CatalogGenerator, Detail, ShopSpec
+from agent_gym.envs.webshop.data.generator_data import AXES
+from agent_gym.envs.webshop.world.actions import clickable
+from agent_gym.envs.webshop.world.goals import draw_limit, draw_price, human_goal, synthetic_count, synthetic_goal
+from agent_gym.envs.webshop.world.kinds import Compat, GoalKind, RewardKind
+from agent_gym.envs.webshop.world.nouns import NounOrigin, Nouns, heuristic_nouns
+from agent_gym.envs.webshop.world.product import MAX_ASIN, Product, clean_value
+from agent_gym.envs.webshop.world.reward import judge, option_matches_value
+from agent_gym.support.errors import ConfigError
 
 SPECS = st.builds(
     ShopSpec,

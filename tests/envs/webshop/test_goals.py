@@ -5,9 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from agent_gym.core.errors import DataError
-from agent_gym.envs.webshop.goal_table import GoalTable
-from agent_gym.envs.webshop.goals import (
+from agent_gym.envs.webshop.data.goal_table import GoalTable
+from agent_gym.envs.webshop.data.official import read_json_file
+from agent_gym.envs.webshop.data.splits import PUBLISHED_GOALS, Split
+from agent_gym.envs.webshop.world.goals import (
     NO_LIMIT,
     Goal,
     canonical_order,
@@ -17,10 +18,9 @@ from agent_gym.envs.webshop.goals import (
     synthetic_count,
     synthetic_options,
 )
-from agent_gym.envs.webshop.kinds import GoalKind
-from agent_gym.envs.webshop.official import read_json_file
-from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.splits import PUBLISHED_GOALS, Split
+from agent_gym.envs.webshop.world.kinds import GoalKind
+from agent_gym.envs.webshop.world.product import Product
+from agent_gym.support.errors import DataError
 from tests.data import shared_data
 
 LAMP = Product(

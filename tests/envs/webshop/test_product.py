@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import DataError
-from agent_gym.envs.webshop.product import Product, clean, read_prices, usable
+from agent_gym.envs.webshop.world.product import Product, clean, read_prices, usable
+from agent_gym.support.errors import DataError
 from tests.data import read_json
 
 RAW: dict[str, Any] = {

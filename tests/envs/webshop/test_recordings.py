@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agent_gym.core.env import TextEnv
+from agent_gym.envs.webshop.data.store import Store
 from agent_gym.envs.webshop.env import WebShopEnv
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import Compat, GoalKind
-from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns, table_of
-from agent_gym.envs.webshop.shop import Session, Shop
-from agent_gym.envs.webshop.store import Store
 from agent_gym.envs.webshop.text import rich_text
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import Compat, GoalKind
+from agent_gym.envs.webshop.world.nouns import NounOrigin, Nouns, heuristic_nouns, table_of
+from agent_gym.envs.webshop.world.shop import Session, Shop
 from tests.data import read_json
 from tests.envs.webshop.recorded import (
     FOLDER,

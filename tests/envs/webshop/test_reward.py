@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.envs.webshop.colours import COLOUR_WORDS, normalise_pair, normalise_text
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
-from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns, spacy_model, spacy_tagger
-from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.reward import RewardParts, alike, judge, token_set_ratio
+from agent_gym.envs.webshop.world.colours import COLOUR_WORDS, normalise_pair, normalise_text
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import GoalKind, RewardKind
+from agent_gym.envs.webshop.world.nouns import NounOrigin, Nouns, heuristic_nouns, spacy_model, spacy_tagger
+from agent_gym.envs.webshop.world.product import Product
+from agent_gym.envs.webshop.world.reward import RewardParts, alike, judge, token_set_ratio
 
 NOUNS = Nouns(None, heuristic_nouns, NounOrigin.HEURISTIC)
 SHIRT = Product(

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.envs.webshop.actions import click, clickable, parse_action
-from agent_gym.envs.webshop.kinds import Compat, PageKind, RewardKind, SubPage
-from agent_gym.envs.webshop.nouns import NounOrigin, Nouns, heuristic_nouns
-from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.shop import Session, Shop
 from agent_gym.envs.webshop.text import page_url, receipt_options, rich_text
+from agent_gym.envs.webshop.world.actions import click, clickable, parse_action
+from agent_gym.envs.webshop.world.kinds import Compat, PageKind, RewardKind, SubPage
+from agent_gym.envs.webshop.world.nouns import NounOrigin, Nouns, heuristic_nouns
+from agent_gym.envs.webshop.world.product import Product
+from agent_gym.envs.webshop.world.shop import Session, Shop
 from tests.envs.webshop.recorded import MemoryCatalog, plain_text
 from tests.envs.webshop.small_shop import AWKWARD, HOSTILE, goal
 

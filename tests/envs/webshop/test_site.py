@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import Compat, PageKind, SubPage
-from agent_gym.envs.webshop.pages import page_nodes
-from agent_gym.envs.webshop.shop import Session
 from agent_gym.envs.webshop.site.addresses import Address, BadAddressError, read_address
 from agent_gym.envs.webshop.site.markup import drawn_picture, purchase_code, remote_picture, render
 from agent_gym.envs.webshop.site.visits import Goals, Visits
 from agent_gym.envs.webshop.text import SEPARATOR, receipt_options
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import Compat, PageKind, SubPage
+from agent_gym.envs.webshop.world.pages import page_nodes
+from agent_gym.envs.webshop.world.shop import Session
+from agent_gym.support.errors import ConfigError
 from tests.envs.webshop.recorded import KINDS, plain_text, recording
 from tests.envs.webshop.small_shop import AWKWARD, HOSTILE, PLAIN, awkward_shop, goal, html_texts, recorded_shop
 

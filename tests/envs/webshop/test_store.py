@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agent_gym.core.errors import DataError
-from agent_gym.envs.webshop.kinds import GoalKind
-from agent_gym.envs.webshop.official import OfficialFiles, import_catalog
-from agent_gym.envs.webshop.store import MANIFEST, Store, open_store
+from agent_gym.envs.webshop.data.official import OfficialFiles, import_catalog
+from agent_gym.envs.webshop.data.store import MANIFEST, Store, open_store
+from agent_gym.envs.webshop.world.kinds import GoalKind
+from agent_gym.support.errors import DataError
 from tests.envs.webshop.test_product import RAW
 
 RECORDS = [

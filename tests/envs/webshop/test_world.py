@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.envs.webshop.generator import ShopSpec
-from agent_gym.envs.webshop.kinds import GoalKind
-from agent_gym.envs.webshop.store import MANIFEST
-from agent_gym.envs.webshop.world import ShopWorld
+from agent_gym.envs.webshop.data.catalogues import ShopWorld
+from agent_gym.envs.webshop.data.generator import ShopSpec
+from agent_gym.envs.webshop.data.store import MANIFEST
+from agent_gym.envs.webshop.world.kinds import GoalKind
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,8 +26,8 @@ def test_a_generated_catalogue_is_kept_and_a_damaged_one_is_written_again(
     (manifests[0].parent / "index" / "docs.npy").write_bytes(b"")
     os.utime(manifests[0], ns=(1, 1))
     code = (
-        "from agent_gym.envs.webshop.generator import ShopSpec\n"
-        "from agent_gym.envs.webshop.world import ShopWorld\n"
+        "from agent_gym.envs.webshop.data.generator import ShopSpec\n"
+        "from agent_gym.envs.webshop.data.catalogues import ShopWorld\n"
         "store = ShopWorld(ShopSpec(products=5, seed=901)).store()\n"
         "assert len(store.search(store.product(0).title, 5))\n"
         "print(store.digest)"

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from agent_gym.core.errors import AgentGymError
 from agent_gym.envs.webshop.browser.tools import find_browser, find_driver, require_tools
+from agent_gym.support.errors import AgentGymError
 
 WINDOW: Final = (1024, 768)
 """Width and height of the window in pixels."""

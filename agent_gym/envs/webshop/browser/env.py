@@ -12,17 +12,17 @@ from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
 
 from agent_gym.core.env import Outcome
-from agent_gym.core.errors import ConfigError
 from agent_gym.core.info import StopReason
 from agent_gym.core.tasks import Task
-from agent_gym.envs.webshop import actions
 from agent_gym.envs.webshop.browser.chromium import BrowserError
 from agent_gym.envs.webshop.browser.sites import SessionPin, local_site
 from agent_gym.envs.webshop.browser.tab import PageRead, Tab
 from agent_gym.envs.webshop.browser.tools import require_tools
 from agent_gym.envs.webshop.env import WebShopEnv
-from agent_gym.envs.webshop.shop import Session
 from agent_gym.envs.webshop.site.addresses import MAX_QUERY, Address
+from agent_gym.envs.webshop.world import actions
+from agent_gym.envs.webshop.world.shop import Session
+from agent_gym.support.errors import ConfigError
 
 _HEALTH_SECONDS: Final = 10.0
 

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent_gym.envs.webshop.goals import Goal
+from agent_gym.envs.webshop.data.catalogues import ShopWorld
 from agent_gym.envs.webshop.site.visits import Goals, Visits
-from agent_gym.envs.webshop.world import ShopWorld
+from agent_gym.envs.webshop.world.goals import Goal
 
 _LOCK = threading.Lock()
 _SITES: Final[dict[tuple[Any, ...], Any]] = {}

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from agent_gym.core.errors import ConfigError
+from agent_gym.support.errors import ConfigError
 
 CHROMIUM_VARIABLE: Final = "AGENT_GYM_CHROMIUM"
 """Environment variable with the browser's path, where it is not on the PATH."""

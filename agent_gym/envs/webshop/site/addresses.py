@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from agent_gym.core.errors import AgentGymError
-from agent_gym.envs.webshop.kinds import PageKind, SubPage
+from agent_gym.envs.webshop.world.kinds import PageKind, SubPage
+from agent_gym.support.errors import AgentGymError
 
 MAX_QUERY: Final = 4_096
 """Characters of a search."""

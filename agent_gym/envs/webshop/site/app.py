@@ -21,12 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from agent_gym.core.errors import ConfigError
 from agent_gym.envs.webshop.html import render_error
-from agent_gym.envs.webshop.kinds import PageKind, SubPage
-from agent_gym.envs.webshop.pages import PAGE_SIZE, Page
-from agent_gym.envs.webshop.reward import RewardParts
-from agent_gym.envs.webshop.shop import Shop
 from agent_gym.envs.webshop.site.addresses import (
     Address,
     BadAddressError,
@@ -37,6 +32,11 @@ from agent_gym.envs.webshop.site.addresses import (
 from agent_gym.envs.webshop.site.log import VisitLog
 from agent_gym.envs.webshop.site.markup import LOCAL_ASSETS, REMOTE_ASSETS, render
 from agent_gym.envs.webshop.site.visits import MAX_SESSIONS, Goals, Visit, Visits
+from agent_gym.envs.webshop.world.kinds import PageKind, SubPage
+from agent_gym.envs.webshop.world.pages import PAGE_SIZE, Page
+from agent_gym.envs.webshop.world.reward import RewardParts
+from agent_gym.envs.webshop.world.shop import Shop
+from agent_gym.support.errors import ConfigError
 
 MAX_BODY: Final = 65_536
 """Bytes of a form."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.files import make_folder
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import PageKind
-from agent_gym.envs.webshop.pages import PAGE_SIZE, Page
-from agent_gym.envs.webshop.reward import RewardParts
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import PageKind
+from agent_gym.envs.webshop.world.pages import PAGE_SIZE, Page
+from agent_gym.envs.webshop.world.reward import RewardParts
+from agent_gym.support.files import make_folder
 
 _NAMES = {
     PageKind.INDEX: "index",

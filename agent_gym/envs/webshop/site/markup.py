@@ -7,13 +7,13 @@ import json
 import zlib
 from typing import Any, Final
 
-from agent_gym.envs.webshop.goals import Goal
 from agent_gym.envs.webshop.html import Assets, Receipt, catalogue_picture, render_page
-from agent_gym.envs.webshop.kinds import PageKind, SubPage
-from agent_gym.envs.webshop.pages import Page
-from agent_gym.envs.webshop.product import Product
-from agent_gym.envs.webshop.reward import RewardParts
 from agent_gym.envs.webshop.site.addresses import MAX_QUERY, Address
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import PageKind, SubPage
+from agent_gym.envs.webshop.world.pages import Page
+from agent_gym.envs.webshop.world.product import Product
+from agent_gym.envs.webshop.world.reward import RewardParts
 
 
 def render(

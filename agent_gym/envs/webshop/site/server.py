@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from agent_gym.core.errors import AgentGymError, ConfigError
 from agent_gym.envs.webshop.site.addresses import MAX_PATH
 from agent_gym.envs.webshop.site.app import ShopSite
+from agent_gym.support.errors import AgentGymError, ConfigError
 
 if TYPE_CHECKING:
     import uvicorn

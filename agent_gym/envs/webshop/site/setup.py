@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.core.seeding import stable_hash
-from agent_gym.envs.webshop.goals import Goal
-from agent_gym.envs.webshop.kinds import GoalKind, RewardKind
+from agent_gym.envs.webshop.data.catalogues import NounChoice, ShopWorld
 from agent_gym.envs.webshop.site.app import ShopSite, SiteConfig
 from agent_gym.envs.webshop.site.visits import Goals
-from agent_gym.envs.webshop.world import NounChoice, ShopWorld
+from agent_gym.envs.webshop.world.goals import Goal
+from agent_gym.envs.webshop.world.kinds import GoalKind, RewardKind
+from agent_gym.support.errors import ConfigError
+from agent_gym.support.seeding import stable_hash
 
 
 class CatalogueGoals(Sequence[Goal]):

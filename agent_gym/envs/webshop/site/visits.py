@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from agent_gym.core.errors import ConfigError
-from agent_gym.envs.webshop.goals import Goal, fraction
 from agent_gym.envs.webshop.site.addresses import NoPageError
+from agent_gym.envs.webshop.world.goals import Goal, fraction
+from agent_gym.support.errors import ConfigError
 
 MAX_SESSIONS: Final = 10_000
 """Sessions remembered at once."""

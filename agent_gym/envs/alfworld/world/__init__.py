@@ -1,0 +1,1 @@
+"""The household game: its rules, texts and compiled form, without Gymnasium, prompts or folders."""

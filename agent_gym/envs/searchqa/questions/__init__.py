@@ -1,0 +1,1 @@
+"""Questions: their files in every published form, and how an answer is scored."""

@@ -1,0 +1,1 @@
+"""Where levels come from: files, and the room generator."""

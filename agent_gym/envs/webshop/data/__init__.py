@@ -1,0 +1,1 @@
+"""Where catalogues come from: official files, stores on disk, and the generator."""

@@ -1,0 +1,1 @@
+"""The shop: products, goals, pages, ranking and reward, without files, markup or Gymnasium."""

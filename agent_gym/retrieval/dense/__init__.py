@@ -1,0 +1,1 @@
+"""Search by meaning: embeddings, their vectors, the nearest ones."""

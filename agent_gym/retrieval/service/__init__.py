@@ -1,0 +1,1 @@
+"""Search over HTTP: the server, its client, and the two published dialects."""

@@ -1,0 +1,1 @@
+"""What commands of all packages share at the terminal: progress bars, options, a person's turn."""

@@ -1,0 +1,1 @@
+"""Evaluation: agents, plans, results, statistics, leaderboards, suites, the viewer. What users run."""

@@ -1,0 +1,138 @@
+"""The policy of a training run, played as the run plays it: its prompt, context, reply rules and sampling."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent_gym.play.driver import EnvFace
+from agent_gym.registration import full_id
+from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError
+from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
+from benchmarks.evaluation.agents.play_options import no_options
+
+if TYPE_CHECKING:
+    from trainers.settings.config import EnvSettings, TrainConfig
+
+LATEST = "latest"
+BEST = "best"
+REFERENCE = "reference"
+_CHOICES = (LATEST, BEST, REFERENCE)
+
+
+class RunKind(AgentKind):
+    """`run:FOLDER` plays the latest whole checkpoint, `run:FOLDER@best` the one of the best evaluation,
+    `run:FOLDER@reference` the policy before reinforcement learning."""
+
+    name = "run"
+    usage = "run:FOLDER[@latest|@best|@reference]"
+    summary = "a policy that `agent-gym train` made"
+
+    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+        """Load the policy and make its agent; imports torch."""
+        no_options(self.name, settings.options)
+        from trainers.rollout.agent import EpisodeDraws, PolicyAgent
+        from trainers.rollout.samplers.hf import HFSampler
+        from trainers.run.folder import RunFolder
+        from trainers.setup import (
+            configure_torch,
+            evaluation_sampling,
+            load_trained,
+            prompt_builder,
+            prompt_encoder,
+        )
+
+        path, which = _parse(argument)
+        folder = RunFolder.open(path)
+        config = folder.config()
+        configure_torch(config)
+        weights, step = _weights(folder, which)
+        policy = load_trained(weights, config.model, settings.device)
+        sampling = evaluation_sampling(config)
+        env = _settings_for(config, face.env_id)
+        encoder = prompt_encoder(policy, prompt_builder(face, env), config)
+        draws = None if sampling.greedy else EpisodeDraws()
+        player = PolicyAgent(encoder, HFSampler(policy, max_batch=settings.parallel), sampling, draws)
+        identity: dict[str, Any] = {
+            "checkpoint": which,
+            "step": step,
+            "checksum": policy.checksum(),
+            "parameters": policy.n_parameters,
+            "algorithm": config.algorithm_name,
+            "training_seed": config.seed,
+            "trained_on": {"env_id": env.id, "split": env.train_split},
+            "prompt": env.prompt,
+            "context": config.env.context.value,
+            "history_length": env.history_length,
+            "thoughts": config.env.thoughts,
+            "reply_mode": config.env.reply_mode.value,
+            "sampling": asdict(sampling),
+        }
+        return Contestant(f"{self.name}:{argument}", player, identity, config.env.reply_mode)
+
+    def environment(self, argument: str) -> tuple[str, dict[str, Any]]:
+        """Return the environment that the run trains on; of a mix the first one, and a warning names the others."""
+        from trainers.rollout.curriculum import at_stage, parts
+        from trainers.run.folder import RunFolder
+
+        path = _parse(argument)[0]
+        first, *others = (at_stage(part.settings, -1) for part in parts(RunFolder.open(path).config().env))
+        if others:
+            warnings.warn(
+                f"{path} trains on {len(others) + 1} environments, of which this plays {first.id}; "
+                f"for the others give {' or '.join(_arguments(env) for env in others)}",
+                AgentGymWarning,
+                stacklevel=2,
+            )
+        return first.id, dict(first.options)
+
+
+def _arguments(env: EnvSettings) -> str:
+    """Return an environment as it is named on a command line."""
+    words = ["--env", env.id]
+    for name, value in env.options.items():
+        words += ["--option", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join(words)
+
+
+def _settings_for(config: TrainConfig, env_id: str = "") -> EnvSettings:
+    """Return the run's settings of an environment, at its last stage; the first one's where there is no such."""
+    from trainers.rollout.curriculum import at_stage, parts
+
+    found = [at_stage(part.settings, -1) for part in parts(config.env)]
+    return next((env for env in found if full_id(env.id) == env_id), found[0])
+
+
+def _parse(argument: str) -> tuple[Path, str]:
+    """Split `FOLDER@which`; a folder whose own name holds an @ is taken as it is."""
+    if not argument:
+        raise ConfigError(f"agent 'run' needs a run folder: {RunKind.usage}")
+    folder, at, which = argument.rpartition("@")
+    if not at or Path(argument).is_dir():
+        return Path(argument), LATEST
+    if which not in _CHOICES:
+        raise ConfigError(f"run:{argument}: after the @ stands one of {', '.join(_CHOICES)}, got {which!r}")
+    return Path(folder), which
+
+
+def _weights(folder: Any, which: str) -> tuple[Path, int | None]:
+    """Return the folder of the weights and the iteration they are from."""
+    from trainers.run.checkpoint import CheckpointStore
+
+    if which == REFERENCE:
+        if not folder.reference.is_dir():
+            raise DataError(f"{folder.path} holds no {REFERENCE} policy yet; let the run get through its start")
+        return folder.reference, None
+    store = CheckpointStore(folder.checkpoints)
+    checkpoint = store.best() if which == BEST else store.latest()
+    if checkpoint is None:
+        what = "evaluated checkpoint" if which == BEST else "whole checkpoint"
+        raise DataError(
+            f"{folder.path} holds no {what}; `run:{folder.path}@{REFERENCE}` plays the policy before "
+            "reinforcement learning"
+        )
+    return checkpoint.model_folder, checkpoint.step

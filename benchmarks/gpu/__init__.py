@@ -1,1 +1,0 @@
-"""One prepared measurement of training on a large GPU; `python -m benchmarks.gpu --help`."""

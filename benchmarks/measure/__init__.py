@@ -1,0 +1,1 @@
+"""Measurements of this project: speed beside the originals, sweeps, search, sites, GPUs."""

@@ -1,0 +1,1 @@
+"""One prepared measurement of training on a large GPU; `python -m benchmarks.measure.gpu --help`."""

@@ -1,0 +1,46 @@
+"""A Search-R1 style retrieval server for the throughput suite: the passages of a generated world, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agent_gym.envs.searchqa.env import SearchQAEnv
+from agent_gym.envs.searchqa.world.generator import WorldKey
+from agent_gym.envs.searchqa.world.library import generated_world
+from agent_gym.support.errors import AgentGymError
+
+_LISTENING = " passages at "
+
+
+@contextmanager
+def serving(options: Mapping[str, Any]) -> Iterator[str]:
+    """Serve a world's passages with `agent-gym serve retriever`; yields the address.
+
+    Raises:
+        AgentGymError: The server did not start.
+    """
+    task = SearchQAEnv(**options).tasks[0]
+    world = generated_world(WorldKey.from_record(task.record["metadata"]["world"]))
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = Path(folder) / "corpus.jsonl"
+        with corpus.open("w", encoding="utf-8") as stream:
+            for passage in world.passages:
+                stream.write(json.dumps({"id": passage.id, "contents": passage.contents}) + "\n")
+        command = [sys.executable, "-m", "agent_gym.cli.main", "serve", "retriever", str(corpus), "--port", "0"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            if _LISTENING not in line:
+                raise AgentGymError(f"the retrieval server did not start; its exit status is {server.wait()}")
+            yield line.rpartition(_LISTENING)[2].strip().removesuffix("/retrieve")
+        finally:
+            server.terminate()
+            server.wait(60)

@@ -1,0 +1,1 @@
+"""Before reinforcement learning: experts play, and the policy is cloned from them."""

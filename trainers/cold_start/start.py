@@ -1,0 +1,191 @@
+"""The policy that training starts from: loaded or built, cloned from experts, and kept in the run folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from agent_gym.core.prompts import PromptBuilder
+from agent_gym.core.tasks import TaskSet
+from agent_gym.play.driver import EpisodeRequest
+from agent_gym.support.errors import ConfigError
+from agent_gym.support.seeding import derive_seed
+from trainers.cold_start.cloning import Cloning, CloningStep
+from trainers.cold_start.experts import ExpertEpisode, corpus, expert_rows, play_expert
+from trainers.policy.policy import Policy
+from trainers.policy.ranks import World
+from trainers.rollout.curriculum import apportion
+from trainers.rollout.environments import Lanes
+from trainers.rollout.task_order import TaskSampler
+from trainers.run.checkpoint import CheckpointStore
+from trainers.run.folder import RunFolder
+from trainers.run.reporter import Reporter
+from trainers.settings.config import TINY, TrainConfig
+from trainers.setup import (
+    load_policy,
+    load_trained,
+    prepare_training,
+    prompt_builder,
+    prompt_encoder,
+    tiny_policy,
+)
+
+_SAVE_SECONDS = 60.0
+"""Time between checkpoints of cloning: what a kill costs at most."""
+THOUGHTLESS = (
+    "The prompt asks for a thought (env.thoughts=true), but the experts' replies hold none: cloning teaches the "
+    "policy to answer without thinking. A model that can think needs no cloning (cloning.episodes=0); else set "
+    "env.thoughts=false."
+)
+"""What is said before the replies of experts are cloned for a prompt that asks for thoughts."""
+_TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
+
+
+class ColdStartStoppedError(Exception):
+    """The run was asked to stop during its cold start; the steps of cloning that were taken are kept."""
+
+
+class Start:
+    """Makes or loads the policy that a run starts from.
+
+    Args:
+        folder: Run folder; the policy is kept there, so that a resumed run starts from the same one.
+        config: Settings of the run.
+        reporter: Who is told of progress.
+        should_stop: Asked during the cold start of a single process; of several, the others wait for the main one.
+        world: The processes of the run; the main one makes the policy, the others load it.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: TrainConfig,
+        reporter: Reporter,
+        should_stop: Callable[[], bool],
+        world: World,
+    ) -> None:
+        self.folder = folder
+        self.config = config
+        self.reporter = reporter
+        self.should_stop = should_stop
+        self.world = world
+
+    def policy(self, lanes: Lanes) -> Policy:
+        """Return the policy after the cold start, loaded if an earlier part of the run made it.
+
+        Raises:
+            ColdStartStoppedError: The run was asked to stop meanwhile.
+        """
+        config = self.config
+        device = self.world.device(config.device)
+        made = self.world.from_main(self.folder.reference.is_dir())
+        if not made and self.world.size == 1:
+            return self._cold_start(lanes, device)
+        if not made:
+            self.world.main_first("cold start", lambda: self._cold_start(lanes, device))
+        return self._prepared(load_trained(self.folder.reference, config.model, device))
+
+    def _cold_start(self, lanes: Lanes, device: str) -> Policy:
+        """Make the policy that training starts from, and keep it."""
+        config = self.config
+        started = time.perf_counter()
+        tiny = config.model.path == TINY
+        # A model is loaded first: what is wrong with it shows before the experts play.
+        loaded = None if tiny else self._prepared(load_policy(config.model, device))
+        if config.cloning.episodes and config.env.thoughts:
+            self.reporter.say(THOUGHTLESS)
+        experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
+        if loaded is None:
+            texts = [text for builder, played in experts for text in corpus(played, builder)]
+            grammars = [lane.train.face.env.reply_grammar for lane in lanes.lanes]
+            policy = self._prepared(tiny_policy(texts, config.model, config.seed, device, grammars))
+        else:
+            policy = loaded
+        n_experts = sum(len(played) for _, played in experts)
+        report: dict[str, Any] = {"parameters": policy.n_parameters, "oracle_episodes": n_experts}
+        if config.cloning.episodes:
+            rows = [
+                row
+                for builder, played in experts
+                for row in expert_rows(played, prompt_encoder(policy, builder, config), policy)
+            ]
+            last = self._clone(Cloning(policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning")))
+            report |= {"rows": len(rows), "steps": last.total, "loss": last.loss}
+        report["seconds"] = round(time.perf_counter() - started, 2)
+        self.folder.save_reference(policy)
+        self.folder.update_summary({"cold_start": report})
+        return policy
+
+    def _clone(self, cloning: Cloning) -> CloningStep:
+        """Take the steps that are left, saving them now and then, and return the last one."""
+        store = CheckpointStore(self.folder.cold_start, keep_last=1)
+        found = store.latest()
+        if found is not None and cloning.resume(found):
+            self.reporter.say(f"Resuming the cold start after step {cloning.done} of {cloning.total}.")
+        saved = time.monotonic()
+        with self.reporter.phase("Cloning", cloning.total - cloning.done) as advance:
+            for step in cloning.steps():
+                advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
+                left = cloning.total - cloning.done
+                stop = left > 0 and self._stopping()
+                if stop or (left > 0 and time.monotonic() - saved > _SAVE_SECONDS):
+                    cloning.save(store)
+                    saved = time.monotonic()
+                if stop:
+                    raise ColdStartStoppedError
+        return step
+
+    def _stopping(self) -> bool:
+        return self.world.size == 1 and self.should_stop()
+
+    def _check(self) -> None:
+        if self._stopping():
+            raise ColdStartStoppedError
+
+    def _prepared(self, policy: Policy) -> Policy:
+        for note in prepare_training(policy, self.config):
+            self.reporter.say(note)
+        return policy
+
+    def _experts(self, lanes: Lanes, count: int) -> list[tuple[PromptBuilder, list[ExpertEpisode]]]:
+        """Play the oracle in every environment, as often as its weight says, at the first stage."""
+        config = self.config
+        found: list[tuple[PromptBuilder, list[ExpertEpisode]]] = []
+        for lane, share in zip(lanes.lanes, apportion(count, [lane.weight for lane in lanes.lanes]), strict=True):
+            builder = prompt_builder(lane.train.face, lane.settings)
+            if not share:
+                found.append((builder, []))
+                continue
+            ids = TaskSampler(outside_pool(lane.train.face.env.tasks, config), config.seed).draw(share)
+            requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
+            of = f" of {lane.name}" if lane.name else ""
+            with self.reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
+
+                def progress(*_: object, advance: Callable[..., None] = advance) -> None:
+                    advance()
+                    self._check()
+
+                played = play_expert(
+                    lane.train.face,
+                    lane.train.runner,
+                    requests,
+                    config.cloning.min_score,
+                    config.cloning.noise,
+                    progress,
+                )
+            found.append((builder, played))
+        return found
+
+
+def outside_pool(tasks: TaskSet, config: TrainConfig) -> TaskSet:
+    """Return the tasks that cloning may play: all but the pool, so that the pool is new to the policy."""
+    size = config.env.pool_size
+    if size is None:
+        return tasks
+    if len(tasks.ids) <= size:
+        raise ConfigError(
+            f"env.pool_size={size} takes all {len(tasks.ids)} tasks of split {tasks.split!r}, so that none is left "
+            "to clone on; lower it"
+        )
+    return tasks.subset(tasks.ids[size : size + max(config.cloning.episodes, _TOKENIZER_EPISODES)])

@@ -1,0 +1,1 @@
+"""The policy: a language model with its tokenizer, what it says of given tokens, and where its weights lie."""

@@ -1,0 +1,199 @@
+"""Low-rank adapters: train a small number of new weights beside frozen ones (peft).
+
+A policy with adapters behaves as any other. Saving writes the adapters only; loading them needs the base model
+where it was; `merged` gives a policy that stands alone. The reference of a KL term shares the base with the policy
+in training: `reference_of` keeps the adapters' starting weights only, or nothing where they started out empty.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from agent_gym.support.errors import ConfigError, DataError
+from trainers.policy.files import ADAPTER_CONFIG, base_of
+from trainers.policy.logprobs import TokenStats
+from trainers.policy.policy import Policy
+from trainers.policy.token_rows import PackedRows
+from trainers.run.state import place_like
+from trainers.settings.lora import LoraSettings
+
+__all__ = [
+    "AdapterReference",
+    "LoraSettings",
+    "Scorer",
+    "add_lora",
+    "is_adapter_folder",
+    "load_adapters",
+    "load_on_base",
+    "merged",
+    "reference_of",
+    "save_adapters",
+]
+
+_ADAPTER_WEIGHTS = "adapter_model.safetensors"
+
+
+def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
+    """Freeze the weights of `policy` and return one with trainable adapters around the same model.
+
+    The new policy starts out equal to the old one; adapters have no dropout. The global random generator is
+    left as it was.
+
+    Raises:
+        ConfigError: The policy has adapters already, or no layer has one of the target names.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    if policy.has_adapters:
+        raise ConfigError("the policy has adapters already; merge them first (trainers.policy.lora.merged)")
+    settings = settings or LoraSettings()
+    targets = settings.targets if isinstance(settings.targets, str) else list(settings.targets)
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,  # type: ignore[arg-type]
+        target_modules=targets,
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
+    devices = [policy.device] if policy.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(settings.seed)
+        try:
+            model = get_peft_model(policy.model, config)
+        except ValueError as error:
+            raise ConfigError(f"no adapter can be put on {targets!r}: {error}") from error
+    return policy.with_model(model)
+
+
+def merged(policy: Policy) -> Policy:
+    """Return a copy whose adapters are added into plain weights; it saves and loads without the base."""
+    return policy.with_model(copy.deepcopy(policy.model).merge_and_unload())
+
+
+class Scorer(Protocol):
+    """Scores given tokens; a `Policy` does, and so does a reference that shares one's weights."""
+
+    def token_stats(
+        self,
+        batch: PackedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
+    ) -> TokenStats:
+        """Score the sampled tokens of `batch`; see `Policy.token_stats`."""
+        ...
+
+
+class AdapterReference:
+    """The policy as it is now, for as long as it is trained, without a second copy of the base model.
+
+    Adapters that add nothing yet are switched off while the reference scores; others are exchanged for the
+    weights they had when the reference was made, which take the place of a few percent of a copy.
+
+    Args:
+        policy: A policy with adapters. It goes on being trained.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        # B starts at zero and is the last factor: an adapter adds nothing as long as it stays there.
+        empty = all(not value.any() for name, value in policy.named_parameters() if "lora_B" in name)
+        self._kept = None if empty else [value.detach().clone() for value in policy.parameters()]
+
+    @torch.no_grad()
+    def token_stats(
+        self,
+        batch: PackedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
+    ) -> TokenStats:
+        """Score the sampled tokens of `batch`, never with gradient; see `Policy.token_stats`."""
+        with self._in_place():
+            return self._policy.token_stats(batch, temperature, entropy, greedy)
+
+    @property
+    def n_kept(self) -> int:
+        """Number of weights held apart from the policy's."""
+        return sum(value.numel() for value in self._kept or ())
+
+    def _in_place(self) -> AbstractContextManager[Any]:
+        if self._kept is None:
+            switched_off: AbstractContextManager[Any] = self._policy.model.disable_adapter()
+            return switched_off
+        return self._exchanged(self._kept)
+
+    @contextmanager
+    def _exchanged(self, kept: list[torch.Tensor]) -> Iterator[None]:
+        # Copied rather than exchanged: a sharded parameter is gathered from the memory that it had at first.
+        parameters = self._policy.parameters()
+        trained = [value.detach().clone() for value in parameters]
+        for value, start in zip(parameters, kept, strict=True):
+            value.copy_(place_like(start, value))
+        try:
+            yield
+        finally:
+            for value, current in zip(parameters, trained, strict=True):
+                value.copy_(current)
+
+
+def reference_of(policy: Policy) -> Scorer:
+    """Return the policy as it is now, frozen, for a KL term: a copy, or with adapters one without."""
+    return AdapterReference(policy) if policy.has_adapters else policy.reference_copy()
+
+
+def is_adapter_folder(folder: str | Path) -> bool:
+    """Return whether `folder` holds adapters rather than a whole model."""
+    return (Path(folder) / ADAPTER_CONFIG).is_file()
+
+
+def save_adapters(model: Any, folder: str | Path, weights: Mapping[str, torch.Tensor] | None = None) -> None:
+    """Write the adapters of a peft model; `weights` is its whole state dict, where its own is sharded."""
+    # Deciding whether embeddings belong to an adapter would ask the hub for the base model's config.
+    model.save_pretrained(str(folder), save_embedding_layers=False, state_dict=weights)
+
+
+def load_adapters(model: Any, folder: str | Path) -> None:
+    """Replace a peft model's adapter weights, in place.
+
+    Raises:
+        DataError: The folder holds no adapters, or others.
+    """
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    file = Path(folder) / _ADAPTER_WEIGHTS
+    if not file.is_file():
+        raise DataError(f"{str(folder)!r} holds no adapters: {_ADAPTER_WEIGHTS} is missing")
+    saved = load_file(str(file))
+    expected = {key: value.shape for key, value in get_peft_model_state_dict(model).items()}
+    if {key: value.shape for key, value in saved.items()} != expected:
+        raise DataError(
+            f"{str(file)!r} holds {len(saved)} adapter tensors that do not fit, expected {len(expected)} of the "
+            "model's rank and targets"
+        )
+    own = get_peft_model_state_dict(model)
+    set_peft_model_state_dict(model, {name: place_like(value, own[name]) for name, value in saved.items()})
+
+
+def load_on_base(folder: str | Path, load_base: Callable[[str], Any]) -> Any:
+    """Return a peft model: the base that an adapter folder names, with its adapters, trainable.
+
+    Raises:
+        DataError: The folder does not name its base.
+    """
+    from peft import PeftModel
+
+    base = base_of(folder)
+    assert base is not None
+    return PeftModel.from_pretrained(load_base(base), str(folder), is_trainable=True)

@@ -1,0 +1,419 @@
+"""The policy: a Hugging Face causal language model with its tokenizer.
+
+It answers three questions: which ids a conversation has, how likely given tokens are, and what the weights
+are (save, load, checksum). Sampling is in `trainers.rollout.samplers`, building a small one in
+`trainers.policy.tiny`.
+
+The model stays in evaluation mode also while it is trained: dropout would make the trainer's
+log-probabilities differ from the sampler's, and the importance ratio of an unchanged policy would not be 1.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent_gym.support.errors import ConfigError, DataError
+from trainers.policy.files import find_model
+from trainers.policy.logprobs import HeadReader, TokenStats, log_distributions, token_stats
+from trainers.policy.token_rows import PackedRows
+from trainers.policy.weights import weights_checksum
+from trainers.run.state import place_like
+
+_GENERIC_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device for "auto" (CUDA, else MPS, else CPU) or any name torch knows.
+
+    Raises:
+        ConfigError: The name is unknown or the device is not present.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name!r}") from error
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not present.get(device.type, True):
+        raise ConfigError(f"device {name!r} is not available here; use device='auto' or 'cpu'")
+    return device
+
+
+def resolve_dtype(name: str) -> torch.dtype:
+    """Return the torch dtype of "float32", "bfloat16", "float16" or "float64".
+
+    Raises:
+        ConfigError: Another name.
+    """
+    known = {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+        "float64": torch.float64,
+    }
+    if name not in known:
+        raise ConfigError(f"dtype must be one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
+
+class Policy:
+    """A causal language model, its tokenizer and the device they run on.
+
+    Args:
+        model: A Hugging Face causal LM (peft-wrapped ones too). It is moved to `device` and put in
+            evaluation mode.
+        tokenizer: Its fast tokenizer.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        autocast: Compute dtype while the weights keep theirs ("bfloat16" over float32 weights, say); None
+            computes in the dtype of the weights.
+        chat_template_kwargs: Extra variables for the chat template (such as `enable_thinking`).
+
+    Attributes:
+        eos_ids: Ids that end a reply.
+        end_id: The one of them that the tokenizer calls its end: what an expert's reply should end with.
+        pad_id: Id written on padding. It may be one of `eos_ids`: masks never come from ids, so that a real
+            end token keeps its weight.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        device: str = "auto",
+        autocast: str | None = None,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.device = resolve_device(device)
+        self.model = model.to(self.device).eval()
+        self.tokenizer = tokenizer
+        self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
+        self.chat_template_kwargs = dict(chat_template_kwargs or {})
+        self.eos_ids = _eos_ids(model, tokenizer)
+        self.end_id: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
+        self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+        self._recompute = False
+        self.renew_reader()
+
+    @classmethod
+    def load(
+        cls,
+        path_or_id: str | Path,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        autocast: str | None = None,
+        allow_downloads: bool = False,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> Policy:
+        """Load a model and its tokenizer from a folder, or from the local Hugging Face cache.
+
+        Args:
+            path_or_id: Folder written by `save` or `save_pretrained`, or a hub id.
+            device: As for the class.
+            dtype: Dtype of the weights; "auto" keeps the checkpoint's.
+            autocast: As for the class.
+            allow_downloads: Let the hub client fetch missing files. Only safetensors weights are read, and no
+                code that comes with a model is run.
+            chat_template_kwargs: As for the class.
+
+        Raises:
+            DataError: Nothing loadable is there.
+            ConfigError: Unknown device or dtype.
+        """
+        wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
+        source = find_model(path_or_id, allow_downloads) or path_or_id
+
+        from transformers import AutoModelForCausalLM
+
+        from trainers.policy import lora
+
+        local = not allow_downloads
+
+        def load_model(name: str) -> Any:
+            place = find_model(name, allow_downloads) or name
+            # Adapters name their base by the place it was loaded from, wherever they are loaded again.
+            model = AutoModelForCausalLM.from_pretrained(
+                str(place.resolve()) if isinstance(place, Path) else place,
+                dtype=wanted,
+                local_files_only=local,
+                use_safetensors=True,
+            )
+            if not Path(name).is_dir():
+                model.name_or_path = name  # rather than a place in the cache
+            return model
+
+        try:
+            with _no_progress_bars():
+                if lora.is_adapter_folder(source):
+                    model = lora.load_on_base(source, load_model)
+                else:
+                    model = load_model(str(path_or_id))
+            tokenizer = _load_tokenizer(source, local)
+        except DataError:
+            raise
+        except (OSError, ValueError) as error:
+            what = " ".join(str(error).split())
+            raise DataError(
+                f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}; check what is "
+                f"there. ({what})"
+            ) from error
+        return cls(model, tokenizer, device=device, autocast=autocast, chat_template_kwargs=chat_template_kwargs)
+
+    def save(self, folder: str | Path, *, weights: Mapping[str, torch.Tensor] | None = None) -> None:
+        """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back.
+
+        Of a policy with adapters only these are written, see `trainers.policy.lora`.
+
+        Args:
+            folder: Where to.
+            weights: The model's whole state dict, where its own is sharded.
+        """
+        from trainers.policy import lora
+
+        with _no_progress_bars():
+            if self.has_adapters:
+                lora.save_adapters(self.model, folder, weights)
+            else:
+                self.model.save_pretrained(str(folder), state_dict=weights)
+        self.tokenizer.save_pretrained(str(folder))
+
+    def load_weights(self, folder: str | Path) -> None:
+        """Replace the weights, in place, by those that `save` wrote; optimisers keep their parameters.
+
+        Raises:
+            DataError: The folder has no such model, or one of another shape.
+        """
+        from transformers import AutoModelForCausalLM
+
+        from trainers.policy import lora
+
+        if self.has_adapters:
+            lora.load_adapters(self.model, folder)
+            return
+        try:
+            with _no_progress_bars():
+                fresh = AutoModelForCausalLM.from_pretrained(
+                    str(folder), dtype=self.model.dtype, local_files_only=True, use_safetensors=True
+                )
+            own = self.model.state_dict()
+            whole = fresh.state_dict()
+            self.model.load_state_dict(
+                {name: place_like(value, own[name]) if name in own else value for name, value in whole.items()}
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DataError(f"{str(folder)!r} does not hold weights for this model: {error}") from error
+
+    # -- text and ids --------------------------------------------------------------------------------------
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> list[int]:
+        """Return the ids of a conversation under the model's chat template.
+
+        Args:
+            messages: Dicts with "role" and "content".
+            add_generation_prompt: End with the marker that opens the assistant's reply.
+
+        Raises:
+            ConfigError: The tokenizer has no chat template.
+        """
+        if not self.tokenizer.chat_template:
+            raise ConfigError("the tokenizer has no chat template; use an instruction-tuned model or set one")
+        encoded = self.tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            add_generation_prompt=add_generation_prompt,
+            tokenize=True,
+            return_dict=True,
+            **self.chat_template_kwargs,
+        )
+        return [int(token) for token in encoded["input_ids"]]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`, with no special token added."""
+        return [int(token) for token in self.tokenizer.encode(text, add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of `ids` for parsing and reading; it never goes back into training."""
+        text: str = self.tokenizer.decode(
+            list(ids), skip_special_tokens=skip_special_tokens, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    # -- scores --------------------------------------------------------------------------------------------
+
+    def token_stats(
+        self,
+        batch: PackedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
+    ) -> TokenStats:
+        """Score the sampled tokens of `batch`, with gradient unless it is disabled.
+
+        Args:
+            batch: B rows of width T, on any device.
+            temperature: Sampling temperature: log-probabilities and entropies are those of the distribution
+                the tokens were drawn from (ALGORITHMS section 0).
+            entropy: Also return entropies (nats).
+            greedy: Also return whether each token is the most likely one.
+            entropy_gradient: Whether entropies have a gradient, which holds two more [N, V] tensors.
+
+        Returns:
+            Position-aligned [B, T] tensors on the policy's device, exactly 0 where mask is False.
+
+        Raises:
+            ConfigError: The temperature is not positive.
+        """
+        with self.autocast(), self._recomputing():
+            return token_stats(
+                self._reader,
+                batch.to(self.device),
+                temperature=temperature,
+                entropy=entropy,
+                greedy=greedy,
+                entropy_gradient=entropy_gradient,
+            )
+
+    def log_distributions(self, batch: PackedRows, temperature: float = 1.0) -> torch.Tensor:
+        """Return the whole log-distribution, [N, V] float32, at each of the N sampled tokens (row-major).
+
+        Two prompts with the same reply give rows that can be compared one by one, for divergences that are
+        exact over the vocabulary. All N x V values are held, with gradient: meant for few rows.
+
+        Raises:
+            ConfigError: The temperature is not positive.
+        """
+        with self.autocast(), self._recomputing():
+            return log_distributions(self._reader, batch.to(self.device), temperature=temperature)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the mixed-precision context of every forward pass (a no-op without `autocast`)."""
+        if self.autocast_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
+    def enable_gradient_checkpointing(self) -> None:
+        """Recompute activations in the backward pass: less memory, about a third more time, equal results.
+
+        Models recompute in training mode only, so scoring with gradient enters it; dropout is set to 0 first.
+        """
+        for module in self.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            if isinstance(getattr(module, "attention_dropout", None), float):
+                module.attention_dropout = 0.0
+        # Renamed within transformers 5. Nothing is random here, so no generator state needs to be kept.
+        renamed = getattr(self.model, "activation_checkpointing_enable", None)
+        (renamed or self.model.gradient_checkpointing_enable)({"use_reentrant": False, "preserve_rng_state": False})
+        self._recompute = True
+
+    @contextmanager
+    def _recomputing(self) -> Iterator[None]:
+        if not (self._recompute and torch.is_grad_enabled()):
+            yield
+            return
+        self.model.train()
+        try:
+            yield
+        finally:
+            self.model.eval()
+
+    # -- weights -------------------------------------------------------------------------------------------
+
+    def named_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Yield the trainable parameters with their names, in a fixed order."""
+        return ((name, value) for name, value in self.model.named_parameters() if value.requires_grad)
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """Return the trainable parameters, in the order of `named_parameters`."""
+        return [value for _, value in self.named_parameters()]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights, tied ones counted once."""
+        return sum(value.numel() for value in self.model.parameters())
+
+    def reference_copy(self) -> Policy:
+        """Return a frozen copy with its own weights, for the KL term; the tokenizer is shared."""
+        return self.with_model(copy.deepcopy(self.model).requires_grad_(False))
+
+    def with_model(self, model: Any) -> Policy:
+        """Return a policy around another model; device, tokenizer and settings are shared."""
+        twin = copy.copy(self)
+        twin.model = model.to(self.device).eval()
+        twin.renew_reader()
+        return twin
+
+    @property
+    def separable(self) -> bool:
+        """Whether the output head can run apart from the decoder, see `trainers.policy.logprobs.HeadReader`."""
+        return self._reader.separable
+
+    def renew_reader(self, separable: bool | None = None) -> None:
+        """Look at the model afresh, after it was changed in place.
+
+        Args:
+            separable: What `separable` was before; a sharded model does not show it.
+        """
+        self._reader = HeadReader(self.model, separable)
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether the model is wrapped by peft."""
+        return hasattr(self.model, "get_base_model")
+
+    def checksum(self) -> str:
+        """Return the checksum of all weights, see `trainers.policy.weights.weights_checksum`."""
+        return weights_checksum(self.model.state_dict())
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    found: set[int] = set()
+    generation = getattr(model, "generation_config", None)
+    for source in (getattr(generation, "eos_token_id", None), tokenizer.eos_token_id):
+        if isinstance(source, int):
+            found.add(source)
+        elif source is not None:
+            found.update(int(token) for token in source)
+    if not found:
+        raise ConfigError("neither the tokenizer nor the generation config names an end-of-text token; set one")
+    return frozenset(found)
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Keep the bars that saving and loading draw off the terminal; the user's setting is put back."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _load_tokenizer(path_or_id: str | Path, local: bool) -> Any:
+    """Load a tokenizer as the class it was saved as.
+
+    Auto classes map a model type to that family's tokenizer, whose pre-tokenisation would replace the one of
+    a tokenizer trained by `trainers.policy.tiny` and saved beside such a model.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    config = Path(path_or_id) / "tokenizer_config.json"
+    saved_as = json.loads(config.read_text("utf-8")).get("tokenizer_class") if config.is_file() else None
+    chosen = PreTrainedTokenizerFast if saved_as in _GENERIC_TOKENIZERS else AutoTokenizer
+    return chosen.from_pretrained(str(path_or_id), local_files_only=local)

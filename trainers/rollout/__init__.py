@@ -1,0 +1,1 @@
+"""From the policy to episodes: environments, prompts, samplers, groups."""

@@ -1,0 +1,1 @@
+"""What a run leaves: its folder, checkpoints, metrics, warnings, and what a person sees of it."""

@@ -1,0 +1,255 @@
+"""Optimiser, scheduler and generator states as tensors and JSON, so that a checkpoint needs no pickle."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from agent_gym.support.errors import ConfigError, DataError
+
+Generator: TypeAlias = random.Random | np.random.Generator | torch.Generator
+"""A source of randomness that a checkpoint can hold. Global ones count too: `torch.default_generator`."""
+
+_SEPARATOR = "::"
+_TENSOR, _TUPLE, _ITEMS = "__tensor__", "__tuple__", "__items__"
+
+
+def dump_json(value: Any, what: str) -> str:
+    """Return `value` as JSON text; tuples become lists.
+
+    Raises:
+        ConfigError: Something in it is not made of dicts, lists, strings, numbers, bools and None.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=1)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{what} must be JSON data to be saved in a checkpoint: {error}") from error
+
+
+def encode(value: Any) -> Any:
+    """Return `value` as JSON data from which `decode` gets tuples, tensors and integer keys back."""
+    if isinstance(value, torch.Tensor):
+        return {_TENSOR: value.tolist(), "dtype": str(value.dtype).removeprefix("torch.")}
+    if isinstance(value, tuple):
+        return {_TUPLE: [encode(entry) for entry in value]}
+    if isinstance(value, list):
+        return [encode(entry) for entry in value]
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return {key: encode(entry) for key, entry in value.items()}
+        return {_ITEMS: [[encode(key), encode(entry)] for key, entry in value.items()]}
+    return value
+
+
+def decode(value: Any) -> Any:
+    """Return what `encode` was given."""
+    if isinstance(value, list):
+        return [decode(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if _TENSOR in value:
+        return torch.tensor(value[_TENSOR], dtype=getattr(torch, value["dtype"]))
+    if _TUPLE in value:
+        return tuple(decode(entry) for entry in value[_TUPLE])
+    if _ITEMS in value:
+        return {decode(key): decode(entry) for key, entry in value[_ITEMS]}
+    return {key: decode(entry) for key, entry in value.items()}
+
+
+# -- generators ----------------------------------------------------------------------------------------------
+
+
+def generator_state(generator: Generator) -> dict[str, Any]:
+    """Return the state of `generator` as JSON data.
+
+    Raises:
+        ConfigError: It is of another kind.
+    """
+    if isinstance(generator, random.Random):
+        version, words, gauss = generator.getstate()
+        return {"kind": "python", "version": version, "words": list(words), "gauss": gauss}
+    if isinstance(generator, np.random.Generator):
+        return {"kind": "numpy", "state": _plain(generator.bit_generator.state)}
+    if isinstance(generator, torch.Generator):
+        return {"kind": "torch", "state": bytes(generator.get_state().tolist()).hex()}
+    raise ConfigError(f"expected a random.Random, numpy or torch Generator, got {type(generator).__name__}")
+
+
+def set_generator_state(generator: Generator, state: Mapping[str, Any]) -> None:
+    """Put `generator`, in place, into a state from `generator_state`.
+
+    Raises:
+        DataError: The state belongs to another kind of generator.
+    """
+    kind = generator_state(generator)["kind"]
+    if state.get("kind") != kind:
+        raise DataError(f"the saved generator is of kind {state.get('kind')!r}, expected {kind!r}")
+    if isinstance(generator, random.Random):
+        generator.setstate((state["version"], tuple(state["words"]), state["gauss"]))
+    elif isinstance(generator, np.random.Generator):
+        saved, used = state["state"]["bit_generator"], generator.bit_generator.state["bit_generator"]
+        if saved != used:
+            raise DataError(f"the saved numpy generator is a {saved}, expected a {used}")
+        generator.bit_generator.state = _unplain(state["state"])
+    else:
+        generator.set_state(torch.tensor(list(bytes.fromhex(state["state"])), dtype=torch.uint8))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": str(value.dtype)}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _unplain(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"array", "dtype"}:
+        return np.array(value["array"], dtype=value["dtype"])
+    return {key: _unplain(entry) for key, entry in value.items()}
+
+
+# -- optimisers ----------------------------------------------------------------------------------------------
+
+
+class OptimizerState(NamedTuple):
+    """The state of an optimiser.
+
+    Attributes:
+        tensors: Tensors under "parameter name::key", on the CPU.
+        rest: Class, parameter groups with their options, scalars.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    rest: dict[str, Any]
+
+
+def optimizer_state(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
+    *,
+    keep: bool = True,
+) -> OptimizerState:
+    """Return an optimiser's state as named tensors and JSON data.
+
+    Sharded tensors (FSDP2) are gathered, which every rank has to take part in.
+
+    Args:
+        optimizer: Any optimiser whose state per parameter is tensors and scalars (AdamW, SGD, Adafactor ...).
+        named_parameters: Names for its parameters.
+        keep: False on a rank that only takes part in the gathering; its result holds no tensors.
+
+    Raises:
+        ConfigError: A parameter has no name, or its state holds something else than tensors and scalars.
+    """
+    groups = _group_names(optimizer, named_parameters)
+    names = [name for group in groups for name in group]
+    state = optimizer.state_dict()
+    tensors: dict[str, torch.Tensor] = {}
+    scalars: dict[str, dict[str, Any]] = {}
+    for index, entries in state["state"].items():
+        for key, value in entries.items():
+            if isinstance(value, torch.Tensor):
+                value = value.full_tensor() if hasattr(value, "full_tensor") else value
+                if not keep:
+                    continue
+                # A copy: safetensors refuses tensors that share memory.
+                tensors[f"{names[index]}{_SEPARATOR}{key}"] = value.detach().to("cpu", copy=True).contiguous()
+            elif value is None or isinstance(value, bool | int | float | str):
+                scalars.setdefault(names[index], {})[key] = value
+            else:
+                raise ConfigError(
+                    f"optimiser state {key!r} of {names[index]!r} is a {type(value).__name__}; a checkpoint "
+                    "holds tensors and scalars only"
+                )
+    options = [
+        {key: encode(value) for key, value in group.items() if key not in ("params", "param_names")}
+        for group in state["param_groups"]
+    ]
+    rest = {
+        "optimizer": type(optimizer).__name__,
+        "groups": [{"names": group, "options": option} for group, option in zip(groups, options, strict=True)],
+        "scalars": scalars,
+    }
+    return OptimizerState(tensors, rest)
+
+
+def load_optimizer_state(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
+    tensors: Mapping[str, torch.Tensor],
+    saved: Mapping[str, Any],
+) -> None:
+    """Put `optimizer`, in place, into a state from `optimizer_state`, matching parameters by name.
+
+    A sharded optimiser takes its part of the whole tensors; it need not be sharded as the saved one was.
+
+    Raises:
+        DataError: The saved optimiser is of another class or has other parameters.
+    """
+    if saved["optimizer"] != type(optimizer).__name__:
+        raise DataError(f"the checkpoint holds {saved['optimizer']} state, expected {type(optimizer).__name__}")
+    groups = _group_names(optimizer, named_parameters)
+    before = [sorted(group["names"]) for group in saved["groups"]]
+    if before != [sorted(group) for group in groups]:
+        known = {name for group in groups for name in group}
+        there = {name for group in before for name in group}
+        odd = sorted(known ^ there) or ["their grouping"]
+        raise DataError(
+            f"the checkpoint's optimiser has {len(there)} parameters, expected {len(known)}; they differ in "
+            f"{', '.join(odd[:3])}: resume with the model and parameter groups that were saved"
+        )
+    index_of = {name: index for index, name in enumerate(name for group in groups for name in group)}
+    parameters = [value for group in optimizer.param_groups for value in group["params"]]
+    state: dict[int, dict[str, Any]] = {}
+    for full, value in tensors.items():
+        name, _, key = full.rpartition(_SEPARATOR)
+        index = index_of[name]
+        state.setdefault(index, {})[key] = place_like(value, parameters[index])
+    for name, entries in saved["scalars"].items():
+        state.setdefault(index_of[name], {}).update(entries)
+    current = optimizer.state_dict()["param_groups"]
+    options = [
+        {
+            **{key: decode(value) for key, value in group["options"].items()},
+            "params": now["params"],
+            **({"param_names": now["param_names"]} if "param_names" in now else {}),
+        }
+        for group, now in zip(saved["groups"], current, strict=True)
+    ]
+    optimizer.load_state_dict({"state": state, "param_groups": options})
+
+
+def place_like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Return this rank's part of `value` where `parameter` is sharded (FSDP2) and of its shape, else `value`."""
+    if not hasattr(parameter, "device_mesh") or value.shape != parameter.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor  # slow to import
+
+    # Every rank holds the whole value, so nothing has to be sent.
+    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
+    return distribute_tensor(value.to(parameter.device), mesh, placements, src_data_rank=None)
+
+
+def _group_names(
+    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]]
+) -> list[list[str]]:
+    """Return the names of each parameter group, in the order in which state dicts number them."""
+    names = {id(value): name for name, value in named_parameters}
+    found = []
+    for group in optimizer.param_groups:
+        unnamed = [value for value in group["params"] if id(value) not in names]
+        if unnamed:
+            raise ConfigError(
+                f"the optimiser holds a parameter of shape {tuple(unnamed[0].shape)} that the model does not "
+                "have; save it with the model it trains"
+            )
+        found.append([names[id(value)] for value in group["params"]])
+    return found

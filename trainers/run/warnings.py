@@ -1,0 +1,88 @@
+"""Watches a run while it trains: warnings into metrics, file and terminal, and the decision to stop."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainers.run.detector import RunWarning, WarningName, check_names, detect, timeline
+
+WARNINGS_FILE = "warnings.jsonl"
+
+
+class Watch:
+    """Looks at every iteration's metrics.
+
+    Args:
+        folder: Run folder; onsets of warnings are written to `warnings.jsonl` there.
+        stop_on: Names of warnings that end the run; see `trainers.run.detector.check_names`.
+        history: Rows of the iterations that an earlier part of the run has done.
+        writes: False in a process that leaves the file to another one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        stop_on: Sequence[str],
+        history: Sequence[Mapping[str, Any]] = (),
+        *,
+        writes: bool = True,
+    ) -> None:
+        self._writes = writes
+        self._path = folder / WARNINGS_FILE
+        self._stop_on = check_names(stop_on)
+        self._history: list[Mapping[str, Any]] = list(history)
+        earlier = timeline(self._history)
+        self._told = {warning.name for warning in earlier}
+        self._holding = detect(self._history)
+        if not writes:
+            return
+        partial = folder / f".tmp-{WARNINGS_FILE}"
+        partial.write_text("".join(json.dumps(warning.to_row()) + "\n" for warning in earlier), encoding="utf-8")
+        os.replace(partial, self._path)
+
+    @property
+    def history(self) -> Sequence[Mapping[str, Any]]:
+        """The rows so far."""
+        return self._history
+
+    @property
+    def stopping(self) -> RunWarning | None:
+        """The warning that ends the run, or None."""
+        return next((warning for warning in self._holding if warning.name in self._stop_on), None)
+
+    def see(self, iteration: int, metrics: Mapping[str, float]) -> tuple[dict[str, float], list[RunWarning]]:
+        """Take in one iteration.
+
+        Returns:
+            Metrics `warning/NAME`, 1 where the condition holds; and the warnings that the run had not shown yet.
+        """
+        row = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        self._history.append({"iteration": iteration, **row})
+        before = {warning.name for warning in self._holding}
+        self._holding = detect(self._history)
+        onsets = [warning for warning in self._holding if warning.name not in before]
+        if self._writes and onsets:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write("".join(json.dumps(warning.to_row()) + "\n" for warning in onsets))
+        fresh = [warning for warning in self._holding if warning.name not in self._told]
+        self._told |= {warning.name for warning in fresh}
+        now = {warning.name for warning in self._holding}
+        return {f"warning/{name.value}": float(name in now) for name in WarningName}, fresh
+
+
+def read_warnings(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the onsets of warnings in a run folder, in order; a last line cut off by a kill is left out."""
+    path = Path(folder) / WARNINGS_FILE
+    rows: list[dict[str, Any]] = []
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                break
+    return rows

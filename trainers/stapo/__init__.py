@@ -1,0 +1,1 @@
+"""STAPO: which turns stand out, and the term that acts on them."""

@@ -1,0 +1,1 @@
+"""From episodes to optimiser steps: tables, advantages, ratios, losses, diagnostics."""
