@@ -176,21 +176,21 @@ def _run(path: Path, config: Any, changes: Sequence[str] = ()) -> None:
         changes: Overrides of the earlier run's settings.
     """
     from trainers.policy.files import check_model
-    from trainers.policy.ranks import launched_size, leave, open_world
+    from trainers.policy.ranks import launched_size, leave, open_ranks
     from trainers.run.extend import extend
     from trainers.run.folder import RunFolder, open_run
 
     should_stop = _stop_on_interrupt(alone=launched_size() == 1)
-    with open_world() as world, ExitStack() as stack:
-        if world.is_main:
+    with open_ranks() as ranks, ExitStack() as stack:
+        if ranks.is_main:
             if config is not None:  # before anything slow is imported
                 _stay_offline(config)
                 check_model(config.model)
             folder = stack.enter_context(open_run(path, config))
             if changes:
                 extend(folder, changes)
-        world.from_main(None)  # the folder is there now
-        if not world.is_main:
+        ranks.from_main(None)  # the folder is there now
+        if not ranks.is_main:
             folder = RunFolder.open(path, writes=False)
         _stay_offline(folder.config())
         from trainers.loop import Trainer
@@ -198,11 +198,11 @@ def _run(path: Path, config: Any, changes: Sequence[str] = ()) -> None:
         from trainers.run.reporter import Reporter, SilentReporter
 
         console = ConsoleReporter()
-        reporter: Reporter = console if world.is_main else SilentReporter()
-        summary = Trainer(folder, reporter, should_stop, world).run()
-        if world.is_main:
+        reporter: Reporter = console if ranks.is_main else SilentReporter()
+        summary = Trainer(folder, reporter, should_stop, ranks).run()
+        if ranks.is_main:
             console.summary(summary, path)
-    if world.size > 1:
+    if ranks.size > 1:
         leave()
 
 

@@ -12,14 +12,14 @@ from agent_gym.play.driver import PlayResult
 from agent_gym.play.episode import EpisodeWriter
 from agent_gym.support.seeding import stable_hash
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.rollout.conversation import PromptEncoder
 from trainers.rollout.curriculum import apportion
-from trainers.rollout.environments import Lanes
+from trainers.rollout.environments import TrainEnvs
 from trainers.rollout.evaluation import Evaluation, combine, distinct_tasks, evaluate_policy
 from trainers.rollout.samplers.base import Sampler
 from trainers.settings.config import TrainConfig
-from trainers.setup import Stage, evaluation_sampling, prompt_builder, prompt_encoder
+from trainers.setup import SplitEnvs, evaluation_sampling, prompt_builder, prompt_encoder
 
 TEST = "test"
 POOL = "pool"
@@ -40,7 +40,7 @@ class Plan:
     """Which tasks an evaluation plays, and where."""
 
     name: str
-    stage: Stage
+    stage: SplitEnvs
     encoder: PromptEncoder
     ids: Sequence[str]
     count: int
@@ -58,11 +58,11 @@ class RunEvaluator:
         config: Settings of the run.
         policy: The policy, for its tokenizer.
         sampler: Sampler with the policy's weights.
-        lanes: The environments.
+        envs: The environments.
         episodes: Folder that the episodes of the final evaluations are written to.
         reporter: Told of progress.
         should_stop: Asked during the final evaluations.
-        world: The processes that share the episodes; the main one writes them.
+        ranks: The processes that share the episodes; the main one writes them.
         sampling: Makes the context in which processes draw from the policy without waiting for each other.
     """
 
@@ -71,30 +71,30 @@ class RunEvaluator:
         config: TrainConfig,
         policy: Policy,
         sampler: Sampler,
-        lanes: Lanes,
+        envs: TrainEnvs,
         episodes: Path,
         reporter: Reporter,
         should_stop: Callable[[], bool],
-        world: World | None = None,
+        ranks: Ranks | None = None,
         sampling: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._sampler, self._seed = sampler, config.seed
         self._episodes, self._reporter, self._should_stop = episodes, reporter, should_stop
-        self._world, self._drawing = world or World(), sampling
+        self._ranks, self._drawing = ranks or Ranks(), sampling
         self._sampling = evaluation_sampling(config)
         settings = config.evaluation
         self._plans: dict[str, list[Plan]] = {TEST: []}
         final = settings.final_episodes or settings.episodes
-        shares = [apportion(count, [1.0] * len(lanes.lanes)) for count in (settings.episodes, final)]
-        for lane, count, final_count in zip(lanes.lanes, *shares, strict=True):
-            encoder = prompt_encoder(policy, prompt_builder(lane.test.face, lane.settings), config)
-            ids = distinct_tasks(lane.test.face.env.tasks, max(count, final_count))
-            plan = Plan(_joined(TEST, lane.name), lane.test, encoder, ids, count, final_count)
+        shares = [apportion(count, [1.0] * len(envs.envs)) for count in (settings.episodes, final)]
+        for env, count, final_count in zip(envs.envs, *shares, strict=True):
+            encoder = prompt_encoder(policy, prompt_builder(env.test.handle, env.settings), config)
+            ids = distinct_tasks(env.test.handle.env.tasks, max(count, final_count))
+            plan = Plan(_joined(TEST, env.name), env.test, encoder, ids, count, final_count)
             self._plans[TEST].append(plan)
             if settings.pool:
-                pool = lane.train.face.env.tasks.ids[: config.env.pool_size]
+                pool = env.train.handle.env.tasks.ids[: config.env.pool_size]
                 ids = list(pool) * max(1, -(-count // len(pool)))
-                plan = Plan(_joined(POOL, lane.name), lane.train, encoder, ids, len(ids), len(ids))
+                plan = Plan(_joined(POOL, env.name), env.train, encoder, ids, len(ids), len(ids))
                 self._plans.setdefault(POOL, []).append(plan)
 
     def during(self, when: str) -> dict[str, float]:
@@ -106,7 +106,7 @@ class RunEvaluator:
                 found, results[plan.name] = self._play(plan, when, plan.ids[: plan.count])
                 metrics |= found.metrics(plan.name)
             if len(plans) > 1:
-                metrics |= combine(plans[0].stage.face.env.tasks.split, results).metrics(name)
+                metrics |= combine(plans[0].stage.handle.env.tasks.split, results).metrics(name)
         return metrics
 
     def final(self, when: str) -> dict[str, Any] | None:
@@ -124,7 +124,7 @@ class RunEvaluator:
                 found, result = self._play(plan, when, ids, self._should_stop)
                 if found.n_ok + found.n_error < len(ids):
                     return None
-                if self._world.is_main:
+                if self._ranks.is_main:
                     path = self._episodes / f"{plan.name.replace('/', '-')}-{when}.jsonl"
                     path.unlink(missing_ok=True)
                     with EpisodeWriter(path) as writer:
@@ -133,11 +133,11 @@ class RunEvaluator:
                 results[plan.name] = result
                 single[plan.name] = {
                     **asdict(found),
-                    "tasks_digest": plan.stage.face.env.tasks_digest(ids),
+                    "tasks_digest": plan.stage.handle.env.tasks_digest(ids),
                 }
             if len(plans) > 1:
                 digest = stable_hash(*(found["tasks_digest"] for found in single.values()), size=16)
-                whole = combine(plans[0].stage.face.env.tasks.split, results)
+                whole = combine(plans[0].stage.handle.env.tasks.split, results)
                 report[name] = {**asdict(whole), "tasks_digest": digest}
             report |= single
         return report
@@ -145,7 +145,7 @@ class RunEvaluator:
     def _play(
         self, plan: Plan, when: str, ids: Sequence[str], should_stop: Callable[[], bool] | None = None
     ) -> tuple[Evaluation, PlayResult]:
-        mine = len(self._world.share(len(ids)))
+        mine = len(self._ranks.share(len(ids)))
         with self._drawing(), self._reporter.phase(f"Evaluation on {plan.name}, {when}", mine) as advance:
             found, result = evaluate_policy(
                 plan.stage,
@@ -156,7 +156,7 @@ class RunEvaluator:
                 self._seed,
                 on_episode=lambda *_: advance(),
                 should_stop=should_stop,
-                world=self._world,
+                ranks=self._ranks,
             )
         if found.n_ok + found.n_error == len(ids):  # else the run was asked to stop: part of it is no result
             self._reporter.evaluation(f"{plan.name}, {when}", found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.support.seeding import derive_seed
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.rollout.collect import Collected
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.settings.algorithm import ENTROPY_ADVANTAGES
@@ -23,13 +23,13 @@ class Learner:
 
     Args:
         config: Settings of the run.
-        world: The processes of the run.
+        ranks: The processes of the run.
         sources: What the prompts of the iteration were rendered from, where STAPO masks some of them.
     """
 
-    def __init__(self, config: TrainConfig, world: World, sources: PromptSources | None) -> None:
+    def __init__(self, config: TrainConfig, ranks: Ranks, sources: PromptSources | None) -> None:
         self._config = config
-        self._world = world
+        self._ranks = ranks
         self._sources = sources
 
     def learn(
@@ -37,14 +37,14 @@ class Learner:
     ) -> tuple[dict[str, float], Selection | None]:
         """Update the policy on the groups collected; returns the iteration's metrics and STAPO's part."""
         config = self._config
-        world = self._world
+        ranks = self._ranks
         batch = build_batch(collected.groups, config.env.context, config.algorithm.format_penalty)
         kept = batch.without(~finite_episodes(batch.table))
         seed = derive_seed(config.seed, "shuffle", iteration)
         scored = None
         if config.algorithm.advantage in ENTROPY_ADVANTAGES:
             scored = updater.score(kept, seed)
-            batch = batch.with_entropy(turn_entropies(scored, len(batch.table), world))
+            batch = batch.with_entropy(turn_entropies(scored, len(batch.table), ranks))
         advantages = compute_advantages(batch.table, config.algorithm)
         diagnostics = IterationDiagnostics()  # of this process's share of the update
         skipped = 0
@@ -66,9 +66,9 @@ class Learner:
             else:  # its numbers are no losses of a step that was taken
                 skipped += 1
             step = IterationDiagnostics()
-        everyone = world.gather_to_main(diagnostics)
-        if not world.is_main:
-            return world.from_main({}), selection
+        everyone = ranks.gather_to_main(diagnostics)
+        if not ranks.is_main:
+            return ranks.from_main({}), selection
         # All processes saw all episodes, so that what is said of those is said once.
         diagnostics = everyone[0]
         diagnostics.merge(everyone[1:])
@@ -82,14 +82,14 @@ class Learner:
         )
         if selection is not None and selection.outliers is not None:
             diagnostics.add_stats(selection.outliers.stats())
-        return world.from_main(diagnostics.summary()), selection
+        return ranks.from_main(diagnostics.summary()), selection
 
     def _selection(self, batch: Batch) -> Selection | None:
         """Return STAPO's part of an iteration, where the algorithm has one."""
         algorithm = self._config.algorithm
         if algorithm.stapo is None or self._sources is None:
             return None
-        return Selection(batch, algorithm.stapo, algorithm.anchor_similarity, self._sources, self._world)
+        return Selection(batch, algorithm.stapo, algorithm.anchor_similarity, self._sources, self._ranks)
 
 
 def _add_replies(diagnostics: IterationDiagnostics, collected: Collected) -> None:

@@ -23,11 +23,11 @@ from trainers.evaluate import TEST, RunEvaluator
 from trainers.learner import Learner
 from trainers.policy.lora import reference_of
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.preflight import check_parts, check_prompts
 from trainers.report import write_report
 from trainers.rollout.collect import Collected, GroupCollector
-from trainers.rollout.environments import Lanes
+from trainers.rollout.environments import TrainEnvs
 from trainers.rollout.evaluation import summarise_groups
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.rollout.samplers.base import Sampler
@@ -38,7 +38,7 @@ from trainers.run.folder import CHECKPOINTS, REFERENCE, RunFolder
 from trainers.run.reporter import Reporter
 from trainers.run.state import OptimizerState
 from trainers.run.tracking import NoTracker, RunTracker, Tracker, read_metrics
-from trainers.run.warnings import Watch
+from trainers.run.warnings import WarningMonitor
 from trainers.settings.config import TrainConfig
 from trainers.setup import (
     configure_torch,
@@ -62,7 +62,7 @@ class Trainer:
         folder: Run folder, new or to be resumed; only the main process writes to it.
         reporter: Who is told of progress.
         should_stop: Asked after every iteration; True in any process saves and ends the run.
-        world: The processes of the run; all of them run a trainer on the same folder.
+        ranks: The processes of the run; all of them run a trainer on the same folder.
     """
 
     learner_class = Learner
@@ -72,36 +72,36 @@ class Trainer:
         folder: RunFolder,
         reporter: Reporter,
         should_stop: Callable[[], bool] = lambda: False,
-        world: World | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.folder = folder
         self.config: TrainConfig = folder.config()
         self.reporter = reporter
         self.should_stop = should_stop
-        self.world = world or World()
+        self.ranks = ranks or Ranks()
         self.store = CheckpointStore(folder.checkpoints, keep_last=self.config.run.keep_checkpoints)
         self._sources = None if self.config.algorithm.stapo is None else PromptSources()
-        self._learner = self.learner_class(self.config, self.world, self._sources)
+        self._learner = self.learner_class(self.config, self.ranks, self._sources)
         self._outliers: OutlierLog | None = None
 
     def run(self) -> dict[str, Any]:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
-        check_parts(config, self.world, started=self.world.from_main(self.folder.reference.is_dir()))
+        check_parts(config, self.ranks, started=self.ranks.from_main(self.folder.reference.is_dir()))
         configure_torch(config)
         with ExitStack() as stack:
-            lanes = stack.enter_context(closing(Lanes.make(config, self.world.size)))
-            check_prompts(lanes)
-            return self._run(lanes, stack)
+            envs = stack.enter_context(closing(TrainEnvs.make(config, self.ranks.size)))
+            check_prompts(envs)
+            return self._run(envs, stack)
 
     # The run ---------------------------------------------------------------------------------------------
 
-    def _run(self, lanes: Lanes, stack: ExitStack) -> dict[str, Any]:
+    def _run(self, envs: TrainEnvs, stack: ExitStack) -> dict[str, Any]:
         config = self.config
-        world = self.world
+        ranks = self.ranks
         checkpoint = self._latest()
         try:
-            policy = Start(self.folder, config, self.reporter, self.should_stop, world).policy(lanes)
+            policy = Start(self.folder, config, self.reporter, self.should_stop, ranks).policy(envs)
         except ColdStartStoppedError:
             self.reporter.say(
                 f"Stopped during the cold start. Continue with: agent-gym train --resume {self.folder.path}"
@@ -110,12 +110,12 @@ class Trainer:
         reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None
         if checkpoint is not None:
             policy.load_weights(checkpoint.model_folder)
-        if world.size > 1:
+        if ranks.size > 1:
             from trainers.policy.sharding import shard
 
-            shard(policy, world)
+            shard(policy, ranks)
             if isinstance(reference, Policy):
-                shard(reference, world)
+                shard(reference, ranks)
         optimizer = torch.optim.AdamW(
             policy.parameters(),
             lr=config.optim.learning_rate,
@@ -133,24 +133,24 @@ class Trainer:
         if checkpoint is not None:
             state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler, weights=False)
             first = checkpoint.step
-            lanes.load_state_dict(state["lanes"])
+            envs.load_state_dict(state["lanes"])
             self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
         sampler = stack.enter_context(closing(make_sampler(policy, config)))
         evaluator = RunEvaluator(
             config,
             policy,
             sampler,
-            lanes,
+            envs,
             self.folder.episodes,
             self.reporter,
             self.should_stop,
-            world,
+            ranks,
             lambda: self._drawing(policy),
         )
         collector = GroupCollector(
-            lanes,
-            lambda lane: prompt_encoder(
-                policy, prompt_builder(lane.train.face, lane.settings), config, self._sources
+            envs,
+            lambda env: prompt_encoder(
+                policy, prompt_builder(env.train.handle, env.settings), config, self._sources
             ),
             sampler,
             training_sampling(config),
@@ -158,7 +158,7 @@ class Trainer:
             config.rollout.groups,
             config.rollout.group_size,
             config.seed,
-            world,
+            ranks,
         )
         updater = Updater(
             policy,
@@ -169,9 +169,9 @@ class Trainer:
             config.optim,
             config.rollout.temperature,
             config.rollout.importance_cap if config.rollout.importance_correction else None,
-            world,
+            ranks,
         )
-        if "before" not in world.from_main(self.folder.summary()):
+        if "before" not in ranks.from_main(self.folder.summary()):
             before = evaluator.final("before")
             if before is None:
                 return self._stopped(first)
@@ -182,30 +182,30 @@ class Trainer:
                     "to nothing to reinforce. Clone more (cloning.episodes, cloning.epochs, "
                     "cloning.learning_rate), or take a model that keeps to the form."
                 )
-        tracker: Tracker = RunTracker(self.folder.path, first) if world.is_main else NoTracker()
-        if self._sources is not None and world.is_main:
+        tracker: Tracker = RunTracker(self.folder.path, first) if ranks.is_main else NoTracker()
+        if self._sources is not None and ranks.is_main:
             self._outliers = OutlierLog(self.folder.path, first)
-        history = world.from_main(read_metrics(self.folder.path) if world.is_main else [])
-        watch = Watch(self.folder.path, config.run.stop_on, history, writes=world.is_main)
+        history = ranks.from_main(read_metrics(self.folder.path) if ranks.is_main else [])
+        monitor = WarningMonitor(self.folder.path, config.run.stop_on, history, writes=ranks.is_main)
         done = first
         try:
-            stopping = world.any(self.should_stop())
-            while done < config.iterations and watch.stopping is None:
+            stopping = ranks.any(self.should_stop())
+            while done < config.iterations and monitor.stopping is None:
                 if stopping:
                     return self._stopped(done)
-                stopping = self._iterate(done, collector, updater, sampler, evaluator, tracker, lanes, watch)
+                stopping = self._iterate(done, collector, updater, sampler, evaluator, tracker, envs, monitor)
                 done += 1
         finally:
             tracker.close()
         results: dict[str, Any] = {"iterations": done}
-        if watch.stopping is not None:
-            results["stopped"] = self._return_to_best(policy, watch)
+        if monitor.stopping is not None:
+            results["stopped"] = self._return_to_best(policy, monitor)
             sampler.sync(policy)
         after = evaluator.final("after")
         if after is None:
             return self._stopped(done)
         summary = self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
-        if world.is_main:
+        if ranks.is_main:
             write_report([self.folder.path])
         return summary
 
@@ -215,7 +215,7 @@ class Trainer:
         Raises:
             DataError: There are checkpoints, none of them whole: starting over would overwrite the run.
         """
-        found, steps = self._same(self.store.latest), self.world.from_main(self.store.steps())
+        found, steps = self._same(self.store.latest), self.ranks.from_main(self.store.steps())
         if found is None and steps:
             raise DataError(
                 f"none of the {len(steps)} checkpoints in {self.store.root} is whole, so the run cannot go on; "
@@ -225,13 +225,13 @@ class Trainer:
 
     def _same(self, choose: Callable[[], Checkpoint | None]) -> Checkpoint | None:
         """Return the checkpoint that the main process chooses."""
-        if self.world.size == 1:
+        if self.ranks.size == 1:
             return choose()
-        chosen = choose() if self.world.is_main else None
-        path: Path | None = self.world.from_main(None if chosen is None else chosen.path)
+        chosen = choose() if self.ranks.is_main else None
+        path: Path | None = self.ranks.from_main(None if chosen is None else chosen.path)
         return None if path is None else open_checkpoint(path)
 
-    def _return_to_best(self, policy: Policy, watch: Watch) -> dict[str, Any]:
+    def _return_to_best(self, policy: Policy, monitor: WarningMonitor) -> dict[str, Any]:
         """Load the weights of the best checkpoint into the policy, after a warning has ended the run.
 
         Checkpoints compare by the success of evaluations; without these by the training success of the iteration
@@ -240,11 +240,11 @@ class Trainer:
         Returns:
             What the summary says of it.
         """
-        warning = watch.stopping
+        warning = monitor.stopping
         assert warning is not None
-        before = self.world.from_main(self.folder.summary())["before"][TEST]["success"]
+        before = self.ranks.from_main(self.folder.summary())["before"][TEST]["success"]
         if not self.config.evaluation.every:
-            before = watch.history[0]["rollout/success"]
+            before = monitor.history[0]["rollout/success"]
         best = self._same(self.store.best)
         if best is not None and best.score is not None and best.score >= before:
             best.restore(model=policy)
@@ -273,8 +273,8 @@ class Trainer:
         sampler: Sampler,
         evaluator: RunEvaluator,
         tracker: Tracker,
-        lanes: Lanes,
-        watch: Watch,
+        envs: TrainEnvs,
+        monitor: WarningMonitor,
     ) -> bool:
         """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
         config = self.config
@@ -282,17 +282,17 @@ class Trainer:
         if self._sources is not None:
             self._sources.clear()
         with self._drawing(updater.policy):
-            before = lanes.env_seconds()
+            before = envs.env_seconds()
             collected = collector.collect(iteration)
-            playing = lanes.env_seconds() - before
-        if config.run.stop_on and not config.evaluation.every and self.world.is_main:
+            playing = envs.env_seconds() - before
+        if config.run.stop_on and not config.evaluation.every and self.ranks.is_main:
             self.store.set_score(iteration, collected.stats["rollout/success"])
         clock.lap("sampling")
         clock.split("sampling", "env", playing)
         updater.scheduler.start(iteration)
         metrics, selection = self._learner.learn(iteration, collected, updater)
-        metrics |= lanes.metrics()
-        self._move_on(iteration + 1, collected, lanes, metrics)
+        metrics |= envs.metrics()
+        self._move_on(iteration + 1, collected, envs, metrics)
         sampler.sync(updater.policy)
         clock.lap("update")
         if selection is not None and selection.outliers is not None:
@@ -310,51 +310,51 @@ class Trainer:
             metrics |= found
             score = found[f"{TEST}/success"]
             clock.lap("evaluation")
-        state, fresh = watch.see(iteration, metrics)
+        state, fresh = monitor.see(iteration, metrics)
         metrics |= state
         tracker.log(iteration, metrics, clock.seconds)
         self.reporter.iteration(done, config.iterations, metrics, clock.total)
         for warning in fresh:
             self.reporter.say(f"Warning ({warning.name.value}): {warning.sentence} {ADVICE[warning.name]}")
-        stopping = self.world.any(self.should_stop())
-        last = done == config.iterations or watch.stopping is not None
+        stopping = self.ranks.any(self.should_stop())
+        last = done == config.iterations or monitor.stopping is not None
         due = last or done % config.run.checkpoint_every == 0
         if due or stopping or score is not None:
-            self._save(done, updater, lanes, score)
+            self._save(done, updater, envs, score)
         return stopping
 
-    def _move_on(self, done: int, collected: Collected, lanes: Lanes, metrics: dict[str, float]) -> None:
+    def _move_on(self, done: int, collected: Collected, envs: TrainEnvs, metrics: dict[str, float]) -> None:
         """Add the metrics of each environment, and move on the curricula."""
-        played: list[list[list[Episode]]] = [[] for _ in lanes.lanes]
-        for place, group in zip(collected.lane, collected.sampled, strict=True):
+        played: list[list[list[Episode]]] = [[] for _ in envs.envs]
+        for place, group in zip(collected.env, collected.sampled, strict=True):
             played[place].append(group)
         found = [summarise_groups(groups) for groups in played]
-        if lanes.several:
-            for lane, values in zip(lanes.lanes, found, strict=True):
-                metrics |= {f"env/{lane.name}/{name}": value for name, value in values.items()}
-        for lane in lanes.advance([values.get("success") for values in found]):
+        if envs.several:
+            for env, values in zip(envs.envs, found, strict=True):
+                metrics |= {f"env/{env.name}/{name}": value for name, value in values.items()}
+        for env in envs.advance([values.get("success") for values in found]):
             self.reporter.say(
-                f"Curriculum{' of ' + lane.name if lane.name else ''}: stage {lane.course.stage + 1} of "
-                f"{len(lane.settings.stages)} after iteration {done}, with {lane.current.options}"
+                f"Curriculum{' of ' + env.name if env.name else ''}: stage {env.curriculum.stage + 1} of "
+                f"{len(env.settings.stages)} after iteration {done}, with {env.current.options}"
             )
 
     # What is kept ----------------------------------------------------------------------------------------
 
     def _drawing(self, policy: Policy) -> AbstractContextManager[None]:
         """Return a context in which the processes may draw from a policy without waiting for each other."""
-        if self.world.size == 1:
+        if self.ranks.size == 1:
             return nullcontext()
         from trainers.policy.sharding import whole_weights
 
         return whole_weights(policy)
 
-    def _save(self, step: int, updater: Updater, lanes: Lanes, score: float | None) -> None:
+    def _save(self, step: int, updater: Updater, envs: TrainEnvs, score: float | None) -> None:
         model: Savable = updater.policy
         optimizer: torch.optim.Optimizer | OptimizerState = updater.optimizer
-        if self.world.size > 1:
+        if self.ranks.size > 1:
             from trainers.policy.sharding import Snapshot
 
-            snapshot = Snapshot.take(updater.policy, updater.optimizer, self.world)
+            snapshot = Snapshot.take(updater.policy, updater.optimizer, self.ranks)
             if snapshot is None:
                 return
             model, optimizer = snapshot, snapshot.optimizer
@@ -363,7 +363,7 @@ class Trainer:
             model=model,
             optimizer=optimizer,
             scheduler=updater.scheduler,
-            extra={"lanes": lanes.state_dict()},
+            extra={"lanes": envs.state_dict()},
             score=score,
         )
 

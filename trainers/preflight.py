@@ -7,18 +7,18 @@ from importlib.util import find_spec
 from agent_gym.support.errors import ConfigError
 from trainers.policy.files import check_model
 from trainers.policy.policy import resolve_device, resolve_dtype
-from trainers.policy.ranks import World
-from trainers.rollout.environments import Lanes
+from trainers.policy.ranks import Ranks
+from trainers.rollout.environments import TrainEnvs
 from trainers.settings.config import SamplerKind, TrainConfig
 from trainers.setup import prompt_builder
 
 
-def check_parts(config: TrainConfig, world: World, *, started: bool = False) -> None:
+def check_parts(config: TrainConfig, ranks: Ranks, *, started: bool = False) -> None:
     """Check that model, device and sampler are here.
 
     Args:
         config: Settings of the run.
-        world: The processes of the run.
+        ranks: The processes of the run.
         started: Whether the run has a policy of its own already, and the model is no longer needed.
 
     Raises:
@@ -27,14 +27,14 @@ def check_parts(config: TrainConfig, world: World, *, started: bool = False) -> 
     """
     if not started:
         check_model(config.model)
-    resolve_device(world.device(config.device))
+    resolve_device(ranks.device(config.device))
     if config.model.dtype != "auto":
         resolve_dtype(config.model.dtype)
     sampler = config.rollout.sampler
-    if world.size > 1 and sampler is not SamplerKind.HF:
+    if ranks.size > 1 and sampler is not SamplerKind.HF:
         raise ConfigError(
             f"rollout.sampler={sampler.value!r} reads the weights of one process, and the policy is spread over "
-            f"{world.size}; use rollout.sampler='{SamplerKind.HF.value}'"
+            f"{ranks.size}; use rollout.sampler='{SamplerKind.HF.value}'"
         )
     if sampler is SamplerKind.VLLM and find_spec("vllm") is None:
         from trainers.rollout.samplers.vllm import MISSING
@@ -42,11 +42,11 @@ def check_parts(config: TrainConfig, world: World, *, started: bool = False) -> 
         raise ConfigError(MISSING)
 
 
-def check_prompts(lanes: Lanes) -> None:
+def check_prompts(envs: TrainEnvs) -> None:
     """Check that every environment has the prompt that the settings name.
 
     Raises:
         ConfigError: One has no such prompt.
     """
-    for lane in lanes.lanes:
-        prompt_builder(lane.train.face, lane.settings)
+    for env in envs.envs:
+        prompt_builder(env.train.handle, env.settings)

@@ -11,7 +11,7 @@ import torch
 
 from agent_gym.core.prompts import PromptBuilder, template_for
 from agent_gym.core.replies import ReplyGrammar
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.play.pool import ProcessPoolRunner
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from agent_gym.support.errors import ConfigError
@@ -25,42 +25,42 @@ from trainers.settings.config import TINY, EnvSettings, ModelSettings, SamplerKi
 
 
 @dataclass(frozen=True)
-class Stage:
+class SplitEnvs:
     """One split of the environment and the processes or slots that play it.
 
     Attributes:
-        face: Environment of the split: grammar, prompts, tasks.
+        handle: Environment of the split: grammar, prompts, tasks.
         runner: Its environments.
     """
 
-    face: EnvFace
+    handle: EnvHandle
     runner: EnvRunner
 
     @classmethod
-    def make(cls, settings: EnvSettings, split: str, slots: int) -> Stage:
+    def make(cls, settings: EnvSettings, split: str, slots: int) -> SplitEnvs:
         """Make the stage of a split with room for `slots` running episodes."""
         options = {**settings.options, "split": split}
-        face = EnvFace.make(settings.id, options, settings.reply_mode)
+        handle = EnvHandle.make(settings.id, options, settings.reply_mode)
         runner: EnvRunner
         if settings.ray is not None:
             from agent_gym.play.ray_pool import RayPoolRunner
 
-            runner = RayPoolRunner(face.env_id, options, slots, settings.workers or None, settings.ray)
+            runner = RayPoolRunner(handle.env_id, options, slots, settings.workers or None, settings.ray)
         elif settings.workers:
-            runner = ProcessPoolRunner(face.env_id, options, slots, settings.workers)
+            runner = ProcessPoolRunner(handle.env_id, options, slots, settings.workers)
         else:
-            runner = InProcessRunner((face.env_id, options), slots)
-        return cls(face, runner)
+            runner = InProcessRunner((handle.env_id, options), slots)
+        return cls(handle, runner)
 
     def close(self) -> None:
         """Close the environments."""
         self.runner.close()
-        self.face.env.close()
+        self.handle.env.close()
 
 
-def prompt_builder(face: EnvFace, settings: EnvSettings) -> PromptBuilder:
+def prompt_builder(handle: EnvHandle, settings: EnvSettings) -> PromptBuilder:
     """Return the prompt builder that the settings describe."""
-    return PromptBuilder(template_for(face.env, settings.prompt), settings.history_length, settings.thoughts)
+    return PromptBuilder(template_for(handle.env, settings.prompt), settings.history_length, settings.thoughts)
 
 
 def prompt_encoder(

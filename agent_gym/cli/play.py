@@ -49,20 +49,20 @@ def play(
 
     You may type an action, its first letters, its number, or (in Sokoban) arrow keys followed by Enter.
     """
-    from agent_gym.play.driver import EnvFace
+    from agent_gym.play.driver import EnvHandle
     from agent_gym.play.episode import EpisodeWriter
     from agent_gym.play.runner import EpisodeStart, InProcessRunner
 
     options = parse_options(option)
     if split is not None:
         options["split"] = split
-    face = EnvFace.make(env_id, options)
+    handle = EnvHandle.make(env_id, options)
     console = Console(highlight=False)
     writer = EpisodeWriter(record) if record else None
-    with InProcessRunner((face.env_id, options), 1) as runner:
+    with InProcessRunner((handle.env_id, options), 1) as runner:
         for number in range(episodes):
             start = EpisodeStart(None if seed is None else seed + number, task_id)
-            episode = _Table(console, face, runner, player, delay).play(start)
+            episode = _Table(console, handle, runner, player, delay).play(start)
             if episode is None:
                 break
             if writer is not None:
@@ -74,10 +74,10 @@ def play(
 class _Table:
     """One episode at the terminal."""
 
-    def __init__(self, console: Console, face: Any, runner: Any, player: Player, delay: float) -> None:
-        self._console, self._face, self._runner = console, face, runner
+    def __init__(self, console: Console, handle: Any, runner: Any, player: Player, delay: float) -> None:
+        self._console, self._handle, self._runner = console, handle, runner
         self._player, self._delay = player, delay
-        self._person = Person(console, face.env.reply_grammar)
+        self._person = Person(console, handle.env.reply_grammar)
 
     def play(self, start: Any) -> Any:
         """Play an episode; returns it, or None when the person quits."""
@@ -85,15 +85,15 @@ class _Table:
 
         first = self._runner.reset({0: start})[0]
         seed = self._runner.start_of(0).seed
-        split = self._face.env.tasks.split
-        recorder = EpisodeRecorder(self._face.env_id, self._face.options, seed, first, split=split)
+        split = self._handle.env.tasks.split
+        recorder = EpisodeRecorder(self._handle.env_id, self._handle.options, seed, first, split=split)
         self._console.print(f"[bold]{escape(first.info['goal'])}[/bold]  (task {escape(first.info['task_id'])})")
         while not recorder.over:
             self._console.print(escape(recorder.current.observation))
             reply = self._next(recorder.current.info, seed)
             if reply is None:
                 return None
-            parsed = self._face.parse(reply)
+            parsed = self._handle.parse(reply)
             action = RejectedReply(reply, parsed.reason) if parsed.action is None else parsed.action
             observed = self._runner.step({0: action})[0]
             recorder.add(reply, parsed, observed)
@@ -109,7 +109,7 @@ class _Table:
         return episode
 
     def _next(self, info: dict[str, Any], seed: int | None) -> str | None:
-        grammar = self._face.env.reply_grammar
+        grammar = self._handle.env.reply_grammar
         if self._player is Player.HUMAN:
             return self._person.ask(info, lambda: str(self._runner.oracle([0])[0]))
         time.sleep(self._delay)

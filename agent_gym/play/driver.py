@@ -113,7 +113,7 @@ class Agent(Protocol):
 
 
 @dataclass(frozen=True)
-class EnvFace:
+class EnvHandle:
     """What is known of an environment before it plays: its id, options and reply grammar.
 
     Attributes:
@@ -129,7 +129,7 @@ class EnvFace:
     reply_mode: ReplyMode = ReplyMode.LENIENT
 
     @classmethod
-    def make(cls, env_id: str, options: Mapping[str, Any], reply_mode: ReplyMode = ReplyMode.LENIENT) -> EnvFace:
+    def make(cls, env_id: str, options: Mapping[str, Any], reply_mode: ReplyMode = ReplyMode.LENIENT) -> EnvHandle:
         """Make the instance of an id.
 
         Raises:
@@ -189,7 +189,7 @@ class PlayResult:
 
 
 def play_episodes(
-    face: EnvFace,
+    handle: EnvHandle,
     runner: EnvRunner,
     agent: Agent,
     requests: Sequence[EpisodeRequest],
@@ -201,7 +201,7 @@ def play_episodes(
     """Play every request, as many at once as the runner has slots.
 
     Args:
-        face: The environment.
+        handle: The environment.
         runner: Runner of the same environment.
         agent: Who plays.
         requests: Episodes to play.
@@ -212,7 +212,7 @@ def play_episodes(
     Raises:
         AgentGymError: An environment refused a task or an option (a fault of the request, not of the world).
     """
-    player = _Player(face, runner, agent, on_episode, policy_version)
+    player = _Player(handle, runner, agent, on_episode, policy_version)
     waiting = deque(enumerate(requests))
     result = PlayResult([None] * len(requests), {})
     free = list(range(runner.n_slots))[::-1]
@@ -231,13 +231,13 @@ class _Player:
 
     def __init__(
         self,
-        face: EnvFace,
+        handle: EnvHandle,
         runner: EnvRunner,
         agent: Agent,
         on_episode: Callable[[int, Episode], None] | None,
         policy_version: int | None,
     ) -> None:
-        self.face, self.runner, self.agent = face, runner, agent
+        self.handle, self.runner, self.agent = handle, runner, agent
         self.on_episode, self.policy_version = on_episode, policy_version
         self._parsed: dict[str, ParsedReply] = {}  # many episodes say the same few replies
 
@@ -256,11 +256,11 @@ class _Player:
                 free.append(slot)
                 continue
             recorder = EpisodeRecorder(
-                self.face.env_id,
-                self.face.options,
+                self.handle.env_id,
+                self.handle.options,
                 self.runner.start_of(slot).seed,
                 observed[slot],
-                split=self.face.env.tasks.split,
+                split=self.handle.env.tasks.split,
                 group_id=request.group_id,
                 policy_version=self.policy_version,
             )
@@ -319,10 +319,10 @@ class _Player:
 
     def _parse(self, text: str) -> ParsedReply:
         if len(text) > _SHORT:
-            return self.face.parse(text)
+            return self.handle.parse(text)
         parsed = self._parsed.get(text)
         if parsed is None:
-            parsed = self._parsed[text] = self.face.parse(text)
+            parsed = self._parsed[text] = self.handle.parse(text)
         return parsed
 
     def _record(

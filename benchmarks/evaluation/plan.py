@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_gym.play.driver import EnvFace, EpisodeRequest
+from agent_gym.play.driver import EnvHandle, EpisodeRequest
 from agent_gym.support.arguments import check_arguments
 from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import derive_seed
@@ -119,14 +119,14 @@ def make_plan(config: EvalConfig, task_ids: Sequence[str]) -> list[Planned]:
     ]
 
 
-def chosen_tasks(config: EvalConfig, face: EnvFace) -> list[str]:
+def chosen_tasks(config: EvalConfig, handle: EnvHandle) -> list[str]:
     """Return the ids of the tasks played.
 
     Raises:
         ConfigError: The list of ids holds one twice.
         UnknownTaskError: The environment does not know one.
     """
-    tasks = face.env.tasks
+    tasks = handle.env.tasks
     if config.task_ids is None:
         listed = config.task_file is not None
         count = config.episodes or (len(tasks.ids) if listed else DEFAULT_EPISODES)
@@ -139,13 +139,13 @@ def chosen_tasks(config: EvalConfig, face: EnvFace) -> list[str]:
     return list(ids)
 
 
-def short_list(config: EvalConfig, face: EnvFace) -> str:
+def short_list(config: EvalConfig, handle: EnvHandle) -> str:
     """Return a sentence for an evaluation that asks for more tasks than there are, "" for others."""
     wanted = config.episodes or 0
     if config.task_ids is not None:
         source, count = "list", len(config.task_ids)
     else:
-        source, count = "split" if config.task_file is None else "task file", len(face.env.tasks.ids)
+        source, count = "split" if config.task_file is None else "task file", len(handle.env.tasks.ids)
     if count >= wanted:
         return ""
     return (

@@ -20,7 +20,7 @@ from typing import Any
 
 from agent_gym._version import __version__
 from agent_gym.core.info import StopReason
-from agent_gym.play.driver import EnvFace, play_episodes
+from agent_gym.play.driver import EnvHandle, play_episodes
 from agent_gym.play.episode import Episode, EpisodeWriter, read_episodes
 from agent_gym.play.pool import ProcessPoolRunner
 from agent_gym.play.runner import EnvRunner, InProcessRunner
@@ -37,7 +37,7 @@ _WRITE_SECONDS = 30.0
 
 def evaluate(
     config: EvalConfig,
-    agent: str | Callable[[EnvFace], Contestant],
+    agent: str | Callable[[EnvHandle], Contestant],
     *,
     on_plan: Callable[[int, int], None] | None = None,
     on_estimate: Callable[[Estimate], None] | None = None,
@@ -70,7 +70,7 @@ def evaluate(
         return evaluation.run(on_plan, on_estimate, on_episode)
 
 
-def estimate(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) -> Estimate | None:
+def estimate(config: EvalConfig, agent: str | Callable[[EnvHandle], Contestant]) -> Estimate | None:
     """Return what an evaluation will take, without asking the agent anything.
 
     Args:
@@ -89,24 +89,24 @@ def estimate(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) -
 
 
 @contextmanager
-def _prepared(config: EvalConfig, agent: str | Callable[[EnvFace], Contestant]) -> Iterator[_Evaluation]:
+def _prepared(config: EvalConfig, agent: str | Callable[[EnvHandle], Contestant]) -> Iterator[_Evaluation]:
     """Make environment, agent and plan; close them in the end."""
-    face = EnvFace.make(config.env_id, config.env_options())
+    handle = EnvHandle.make(config.env_id, config.env_options())
     contestant: Contestant | None = None
     try:
         if isinstance(agent, str):
             contestant = make_agent(
-                agent, face, AgentSettings(config.parallel, config.device, config.agent_options)
+                agent, handle, AgentSettings(config.parallel, config.device, config.agent_options)
             )
         else:
-            contestant = agent(face)
-        face = dataclasses.replace(face, reply_mode=contestant.reply_mode)
-        ids = chosen_tasks(config, face)
-        yield _Evaluation(config, face, contestant, ids, make_plan(config, ids))
+            contestant = agent(handle)
+        handle = dataclasses.replace(handle, reply_mode=contestant.reply_mode)
+        ids = chosen_tasks(config, handle)
+        yield _Evaluation(config, handle, contestant, ids, make_plan(config, ids))
     finally:
         if contestant is not None and contestant.close is not None:
             contestant.close()
-        face.env.close()
+        handle.env.close()
 
 
 class _Evaluation:
@@ -115,28 +115,28 @@ class _Evaluation:
     def __init__(
         self,
         config: EvalConfig,
-        face: EnvFace,
+        handle: EnvHandle,
         contestant: Contestant,
         ids: Sequence[str],
         plan: Sequence[Planned],
     ) -> None:
-        self.config, self.face, self.contestant, self.plan = config, face, contestant, plan
+        self.config, self.handle, self.contestant, self.plan = config, handle, contestant, plan
         self.rows: dict[tuple[str, int], EpisodeRow] = {}
         self._begin = time.perf_counter()
         self._seconds_before = 0.0
         self._spent_before: Mapping[str, Any] | None = None
         self._written = 0.0
-        self.short = short_list(config, face)
-        tasks: dict[str, Any] = {"count": len(ids), "digest": face.env.tasks_digest(ids)}
-        if world := face.env.world_digest():
+        self.short = short_list(config, handle)
+        tasks: dict[str, Any] = {"count": len(ids), "digest": handle.env.tasks_digest(ids)}
+        if world := handle.env.world_digest():
             tasks["world"] = world
         self.header: dict[str, Any] = {
-            "env_id": face.env_id,
-            "env_kwargs": _plain(face.options),
-            "split": face.env.tasks.split,
+            "env_id": handle.env_id,
+            "env_kwargs": _plain(handle.options),
+            "split": handle.env.tasks.split,
             "tasks": tasks,
             "seeds": list(config.seeds),
-            "max_turns": face.env.turn_limit,
+            "max_turns": handle.env.turn_limit,
             "agent": {"spec": contestant.spec, "reply_mode": contestant.reply_mode.value, **contestant.identity},
         }
 
@@ -170,7 +170,9 @@ class _Evaluation:
     def _estimate(self, missing: Sequence[Planned]) -> Estimate | None:
         rehearsal = self.contestant.rehearsal
         return (
-            None if rehearsal is None else rehearsal.estimate(self.face, [planned.request() for planned in missing])
+            None
+            if rehearsal is None
+            else rehearsal.estimate(self.handle, [planned.request() for planned in missing])
         )
 
     def _missing(self) -> list[Planned]:
@@ -231,7 +233,7 @@ class _Evaluation:
 
         try:
             with self._runner(len(missing)) as runner:
-                result = play_episodes(self.face, runner, self.contestant.player, requests, on_episode=finished)
+                result = play_episodes(self.handle, runner, self.contestant.player, requests, on_episode=finished)
         finally:
             if writer is not None:
                 writer.close()
@@ -246,8 +248,8 @@ class _Evaluation:
         slots = min(self.config.parallel, count, self.contestant.most_parallel or count)
         if self.config.workers:
             workers = min(self.config.workers, slots)
-            return ProcessPoolRunner(self.face.env_id, self.face.options, slots, workers)
-        return InProcessRunner((self.face.env_id, self.face.options), slots)
+            return ProcessPoolRunner(self.handle.env_id, self.handle.options, slots, workers)
+        return InProcessRunner((self.handle.env_id, self.handle.options), slots)
 
     def _result(self) -> EvaluationResult:
         config = self.config

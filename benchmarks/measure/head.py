@@ -112,7 +112,7 @@ def _run(job: HeadJob, way: Way, file: Path) -> HeadFigures:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from trainers.policy.logprobs import HeadReader, token_stats
-    from trainers.policy.token_rows import TokenRow, pack
+    from trainers.policy.token_rows import TokenRow, pad_rows
 
     torch.set_num_threads(1)
     config = LlamaConfig(
@@ -134,7 +134,7 @@ def _run(job: HeadJob, way: Way, file: Path) -> HeadFigures:
         TokenRow.from_reply(row[: -job.reply], row[-job.reply :], segment=number, episode=number)
         for number, row in enumerate(ids)
     ]
-    batch = pack(rows, 0)
+    batch = pad_rows(rows, 0)
     reader = HeadReader(model)
     assert reader.separable
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}

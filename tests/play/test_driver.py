@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import OracleAgent, RandomAgent
-from agent_gym.play.driver import EnvFace, EpisodeRequest, LiveEpisode, PlayResult, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, EpisodeRequest, LiveEpisode, PlayResult, Reply, play_episodes
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from agent_gym.support.errors import ConfigError, UnknownTaskError
 from tests import toy  # registers the toy ids
@@ -42,13 +42,13 @@ def requests(count: int) -> list[EpisodeRequest]:
 
 
 def play(agent: Any, wanted: Sequence[EpisodeRequest], slots: int = 3, **keywords: Any) -> PlayResult:
-    face = EnvFace.make(FAULTY, {"split": "train"})
+    handle = EnvHandle.make(FAULTY, {"split": "train"})
     with InProcessRunner((FAULTY, {"split": "train"}), slots) as runner:
-        return play_episodes(face, runner, agent, wanted, **keywords)
+        return play_episodes(handle, runner, agent, wanted, **keywords)
 
 
 def oracle() -> OracleAgent:
-    return OracleAgent(EnvFace.make(FAULTY, {}).env.reply_grammar)
+    return OracleAgent(EnvHandle.make(FAULTY, {}).env.reply_grammar)
 
 
 @given(st.integers(0, 9), st.integers(1, 5))
@@ -123,7 +123,7 @@ def test_a_fault_of_the_request_is_raised() -> None:
     with pytest.raises(UnknownTaskError, match="door/nothing"):
         play(oracle(), [EpisodeRequest("door/nothing", 0), *requests(2)])
     with pytest.raises(ConfigError, match="no environment"):
-        EnvFace.make("Dor-v0", {})
+        EnvHandle.make("Dor-v0", {})
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_agent_that_returns_anything_but_replies_is_told_what_act_must_return
 
 
 def test_chance_repeats_from_the_seed_whatever_the_slots() -> None:
-    agent = RandomAgent(EnvFace.make(FAULTY, {}).env.reply_grammar)
+    agent = RandomAgent(EnvHandle.make(FAULTY, {}).env.reply_grammar)
     one, two = (play(agent, requests(6), slots).whole for slots in (1, 4))
     assert [[t.action for t in e.turns] for e in one] == [[t.action for t in e.turns] for e in two]
     assert len({tuple(t.action for t in e.turns) for e in one}) > 1

@@ -98,10 +98,10 @@ class TestRayPool:
             settings = EnvSettings(ray=ray, workers=workers, prompt="compact", options={"max_turns": 4})
             stage = Stage.make(settings, "train", 4)
             assert isinstance(stage.runner, InProcessRunner) == (ray is None)
-            encoder = PromptEncoder(policy, prompt_builder(stage.face, settings), ContextMode.WINDOW, 1_000)
+            encoder = PromptEncoder(policy, prompt_builder(stage.handle, settings), ContextMode.WINDOW, 1_000)
             agent = PolicyAgent(encoder, HFSampler(policy), SamplingSettings(max_reply_tokens=4), EpisodeDraws())
-            requests = [EpisodeRequest(stage.face.env.tasks.ids[n], n) for n in range(6)]
-            result = play_episodes(stage.face, stage.runner, agent, requests)
+            requests = [EpisodeRequest(stage.handle.env.tasks.ids[n], n) for n in range(6)]
+            result = play_episodes(stage.handle, stage.runner, agent, requests)
             stage.close()
             played.append([[(t.observation, t.reply_ids, t.reward) for t in e.turns] for e in result.whole])
         assert played[0] == played[1]

@@ -12,14 +12,14 @@ import torch
 from agent_gym.core import Outcome, Situation
 from agent_gym.core.info import FinishReason
 from agent_gym.core.prompts import ContextMode, PromptBuilder, PromptTemplate
-from agent_gym.play.driver import EnvFace, EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.driver import EnvHandle, EpisodeRequest, PlayResult, play_episodes
 from agent_gym.play.runner import InProcessRunner
 from tests.toy import COMPACT, PROMPT, DoorEnv
 from trainers.policy.policy import Policy
 from trainers.rollout.agent import PolicyAgent
 from trainers.rollout.conversation import PromptEncoder
 from trainers.rollout.samplers.base import Sample, Sampler, SamplingSettings
-from trainers.setup import Stage
+from trainers.setup import SplitEnvs
 
 DOOR = "toy/Door-v0"
 FAULTY = "toy/FaultyDoor-v0"
@@ -68,11 +68,11 @@ def door_encoder(
     return PromptEncoder(policy, door_builder(history_length), context, limit)
 
 
-def door_stage(slots: int = 16, env_id: str = DOOR, **options: Any) -> Stage:
+def door_stage(slots: int = 16, env_id: str = DOOR, **options: Any) -> SplitEnvs:
     """Return a stage of the toy world."""
     options = {"split": "train", **options}
-    face = EnvFace.make(env_id, options)
-    return Stage(face, InProcessRunner((env_id, options), slots))
+    handle = EnvHandle.make(env_id, options)
+    return SplitEnvs(handle, InProcessRunner((env_id, options), slots))
 
 
 def spelled(policy: Policy, text: str) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ def script(policy: Policy, replies: Sequence[str], encode: Callable[[str], Seque
 
 
 def play(
-    stage: Stage,
+    stage: SplitEnvs,
     encoder: PromptEncoder,
     sampler: Sampler,
     requests: Sequence[EpisodeRequest] = (EpisodeRequest("door/3", 1),),
@@ -138,4 +138,4 @@ def play(
         encoder, sampler, settings or SamplingSettings(max_reply_tokens=40), torch.Generator().manual_seed(0)
     )
     with stage.runner:
-        return play_episodes(stage.face, stage.runner, agent, requests)
+        return play_episodes(stage.handle, stage.runner, agent, requests)

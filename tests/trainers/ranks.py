@@ -24,11 +24,11 @@ from trainers.loop import Trainer
 from trainers.policy import logprobs
 from trainers.policy.lora import LoraSettings, Scorer, add_lora, reference_of
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World, leave, open_world
+from trainers.policy.ranks import Ranks, leave, open_ranks
 from trainers.policy.sharding import shard, whole_weights
 from trainers.rollout.collect import GroupCollector
 from trainers.rollout.curriculum import Part
-from trainers.rollout.environments import Lane, Lanes
+from trainers.rollout.environments import TrainEnv, TrainEnvs
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
@@ -74,12 +74,12 @@ STAPO = StapoSettings(alpha=0.5, beta=0.3, gamma_s=0.2, side=Side.BOTH, iqr_lamb
 class Share(PromptSources):
     """Knows the prompts that its rank sampled, and masks one by leaving out its first two tokens."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, ranks: Ranks) -> None:
         super().__init__()
-        self._world = world
+        self._ranks = ranks
 
     def __contains__(self, ids: object) -> bool:
-        return isinstance(ids, tuple) and sum(ids) % self._world.size == self._world.rank
+        return isinstance(ids, tuple) and sum(ids) % self._ranks.size == self._ranks.rank
 
     def masked(self, ids: tuple[int, ...], segments: Iterable[Segment]) -> tuple[int, ...]:
         return ids[2:]
@@ -123,17 +123,17 @@ def adapted(policy: Policy) -> tuple[Policy, Scorer]:
     return policy, reference
 
 
-def run_case(case: Case, world: World) -> dict[str, Any]:
+def run_case(case: Case, ranks: Ranks) -> dict[str, Any]:
     """Run a case, with few logits at once where it asks for chunks; see `_run_case`."""
     whole = logprobs._LOGITS_PER_CHUNK
-    logprobs._LOGITS_PER_CHUNK = 1_000 if case.kind is Kind.CHUNKED and world.size > 1 else whole
+    logprobs._LOGITS_PER_CHUNK = 1_000 if case.kind is Kind.CHUNKED and ranks.size > 1 else whole
     try:
-        return _run_case(case, world)
+        return _run_case(case, ranks)
     finally:
         logprobs._LOGITS_PER_CHUNK = whole
 
 
-def _run_case(case: Case, world: World) -> dict[str, Any]:
+def _run_case(case: Case, ranks: Ranks) -> dict[str, Any]:
     """Return losses, gradient norms, the last gradient and the new weights of one case."""
     policy, reference = tiny_policy(), tiny_policy()
     with torch.no_grad():
@@ -145,9 +145,9 @@ def _run_case(case: Case, world: World) -> dict[str, Any]:
         policy, scorer = adapted(policy)
     if case.kind is Kind.RECOMPUTED:
         policy.enable_gradient_checkpointing()
-    shard(policy, world)
+    shard(policy, ranks)
     if scorer is reference:
-        shard(reference, world)
+        shard(reference, ranks)
     values = {"learning_rate": 0.3, "grad_clip": 1e9, **case.settings}
     # Plain SGD, so that the new weights show the gradient to its last digit.
     optimizer = torch.optim.SGD(policy.parameters(), lr=values["learning_rate"])
@@ -159,14 +159,14 @@ def _run_case(case: Case, world: World) -> dict[str, Any]:
         case.algorithm,
         OptimSettings(**values),
         1.0,
-        world=world,
+        ranks=ranks,
     )
     batch, advantages = _batch(case.rows, policy)
     scored = updater.score(batch, 11) if case.kind is Kind.SCORED else None
-    entropies = [] if scored is None else turn_entropies(scored, len(batch.table), world).tolist()
+    entropies = [] if scored is None else turn_entropies(scored, len(batch.table), ranks).tolist()
     selection = None
     if case.algorithm.stapo is not None:
-        selection = Selection(batch, case.algorithm.stapo, 1.0, Share(world), world)
+        selection = Selection(batch, case.algorithm.stapo, 1.0, Share(ranks), ranks)
     losses, sums, norms = [], np.zeros(3), []
     for event in updater.update(batch, advantages, 11, scored, selection):
         if isinstance(event, MicroStep):
@@ -174,7 +174,7 @@ def _run_case(case: Case, world: World) -> dict[str, Any]:
         elif isinstance(event, SelectiveReport):
             sums += [event.loss, event.reward, event.masked_entropy]
         elif isinstance(event, StepReport):
-            losses.append(sum(world.gather(sums)).tolist())  # type: ignore[union-attr]
+            losses.append(sum(ranks.gather(sums)).tolist())  # type: ignore[union-attr]
             norms.append(event.grad_norm)
             sums = np.zeros(3)
     return {
@@ -211,44 +211,44 @@ def _flat(tensors: Any) -> torch.Tensor:
     return torch.cat([value.detach().flatten() for value in whole])
 
 
-def updates(world: World, folder: Path) -> None:
+def updates(ranks: Ranks, folder: Path) -> None:
     """Write what every case of the update gives."""
-    found = {name: run_case(case, world) for name, case in update_cases().items()}
-    if world.is_main:
+    found = {name: run_case(case, ranks) for name, case in update_cases().items()}
+    if ranks.is_main:
         torch.save(found, folder / "updates.pt")
 
 
-def overflow(world: World, folder: Path) -> None:
+def overflow(ranks: Ranks, folder: Path) -> None:
     """Sample four groups with a sharded policy; on rank 1 no prompt fits, so it takes no forward pass at all."""
     policy = tiny_policy()
-    shard(policy, world)
-    limit = 0 if world.rank == 1 else 10_000
+    shard(policy, ranks)
+    limit = 0 if ranks.rank == 1 else 10_000
     stage = door_stage()
     encoder = door_encoder(policy, ContextMode.WINDOW, limit=limit, compact=True)
-    lane = Lane(Part("", 1.0, EnvSettings()), stage, TaskSampler(stage.face.env.tasks, seed=0))
+    env = TrainEnv(Part("", 1.0, EnvSettings()), stage, TaskSampler(stage.handle.env.tasks, seed=0))
     collector = GroupCollector(
-        Lanes([lane]),
-        lambda lane: encoder,
+        TrainEnvs([env]),
+        lambda env: encoder,
         HFSampler(policy),
         SamplingSettings(max_reply_tokens=3),
         replace(ALGORITHMS["grpo"], group_filter=GroupFilter.NONE),
         groups=4,
         group_size=2,
         seed=0,
-        world=world,
+        ranks=ranks,
     )
     with stage.runner, whole_weights(policy):
         collected = collector.collect(0)
     reasons = [[episode.stop_reason for episode in group] for group in collected.sampled]
     checksum = policy.checksum()  # a collective: the weights are sharded again
-    if world.is_main:
+    if ranks.is_main:
         (folder / "overflow.json").write_text(json.dumps({"reasons": reasons, "checksum": checksum}), "utf-8")
 
 
-def maths(world: World, folder: Path) -> None:
+def maths(ranks: Ranks, folder: Path) -> None:
     """All that needs no run."""
-    updates(world, folder)
-    overflow(world, folder)
+    updates(ranks, folder)
+    overflow(ranks, folder)
 
 
 OVERFLOWING = (
@@ -297,42 +297,42 @@ class CountingReporter(SilentReporter):
         self.count += 1
 
 
-def go_on(world: World, path: Path, last: int) -> None:
+def go_on(ranks: Ranks, path: Path, last: int) -> None:
     """Go on with a run until it ends or `last` iterations are done in this part of it."""
-    run = RunFolder.open(path, writes=world.is_main)
+    run = RunFolder.open(path, writes=ranks.is_main)
     reporter = CountingReporter()
     # Only one rank is told to stop, as when a signal reaches one of them.
-    Trainer(run, reporter, lambda: world.rank == 1 and reporter.count >= last, world).run()
+    Trainer(run, reporter, lambda: ranks.rank == 1 and reporter.count >= last, ranks).run()
 
 
-def train(world: World, folder: Path) -> None:
+def train(ranks: Ranks, folder: Path) -> None:
     """Begin the run in `begun`, stopping after two iterations, and go on with the one in `resumed`."""
-    go_on(world, folder / "begun", 2)
-    go_on(world, folder / "resumed", 100)
+    go_on(ranks, folder / "begun", 2)
+    go_on(ranks, folder / "resumed", 100)
 
 
-def mixed(world: World, folder: Path) -> None:
+def mixed(ranks: Ranks, folder: Path) -> None:
     """Begin the run in `together`, stop after two iterations, and go on to its end."""
-    go_on(world, folder / "together", 2)
-    go_on(world, folder / "together", 100)
+    go_on(ranks, folder / "together", 2)
+    go_on(ranks, folder / "together", 100)
 
 
-def fail(world: World, folder: Path) -> None:
+def fail(ranks: Ranks, folder: Path) -> None:
     """Have one rank fail while the other waits for it."""
-    if world.rank == 1:
+    if ranks.rank == 1:
         raise ValueError("the dog ate the gradient")
-    world.gather(None)
+    ranks.gather(None)
 
 
-def fail_aside(world: World, folder: Path) -> None:
+def fail_aside(ranks: Ranks, folder: Path) -> None:
     """Have one rank fail while the other computes and asks nobody."""
-    if world.rank == 1:
+    if ranks.rank == 1:
         raise ValueError("the dog ate the gradient")
     while True:
         sum(range(1_000_000))
 
 
-CASES: dict[str, Callable[[World, Path], None]] = {
+CASES: dict[str, Callable[[Ranks, Path], None]] = {
     "maths": maths,
     "train": train,
     "mixed": mixed,
@@ -344,8 +344,8 @@ CASES: dict[str, Callable[[World, Path], None]] = {
 def main(case: str, folder: str) -> None:
     """Run a case as one rank."""
     torch.set_num_threads(1)
-    with open_world() as world:
-        CASES[case](world, Path(folder))
+    with open_ranks() as ranks:
+        CASES[case](ranks, Path(folder))
     leave()
 
 

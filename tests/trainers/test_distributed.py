@@ -22,7 +22,7 @@ from agent_gym.support.errors import ConfigError
 from tests.trainers.ranks import MIXED, OVERFLOWING, run_case, update_cases
 from tests.trainers.runs import metrics, new_run, stop_after, summary, train
 from tests.trainers.toys import tiny_policy
-from trainers.policy.ranks import World, assign_owners, open_world
+from trainers.policy.ranks import Ranks, assign_owners, open_ranks
 from trainers.policy.token_rows import plan_microbatches
 from trainers.rollout.collect import joined
 from trainers.run.folder import RunFolder
@@ -46,7 +46,7 @@ def torchrun(case: str, folder: Path, size: int = 2) -> subprocess.CompletedProc
 
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_shares_cover_everything_once_and_differ_by_one_at_most(count: int, size: int) -> None:
-    shares = [World(rank, size).share(count) for rank in range(size)]
+    shares = [Ranks(rank, size).share(count) for rank in range(size)]
     assert [index for share in shares for index in share] == list(range(count))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
@@ -71,11 +71,11 @@ def test_every_minibatch_is_spread_evenly_over_the_ranks(widths: list[list[int]]
 
 
 def test_a_single_process_needs_no_launcher() -> None:
-    with open_world() as world:
-        assert (world.rank, world.size, world.is_main) == (0, 1, True)
-        assert (world.gather(3), world.gather_to_main(3), world.from_main(3)) == ([3], [3], 3)
+    with open_ranks() as ranks:
+        assert (ranks.rank, ranks.size, ranks.is_main) == (0, 1, True)
+        assert (ranks.gather(3), ranks.gather_to_main(3), ranks.from_main(3)) == ([3], [3], 3)
         done: list[int] = []
-        world.main_first("work", lambda: done.append(1))
+        ranks.main_first("work", lambda: done.append(1))
         assert done == [1]
 
 
@@ -102,10 +102,10 @@ def test_failures_keep_the_numbers_of_their_requests_when_results_are_joined() -
 
 
 def test_processes_take_a_device_each() -> None:
-    assert World().device("cuda:1") == "cuda:1"
-    assert World(1, 2, 1).device("cpu") == "cpu"
+    assert Ranks().device("cuda:1") == "cuda:1"
+    assert Ranks(1, 2, 1).device("cpu") == "cpu"
     with pytest.raises(ConfigError, match="one device for 2 processes"):
-        World(1, 2, 1).device("cuda:0")
+        Ranks(1, 2, 1).device("cuda:0")
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_two_processes_give_the_losses_gradients_and_weights_of_one(tmp_path: Pa
     together = torch.load(tmp_path / "updates.pt")
     moved = 0
     for name, case in update_cases().items():
-        alone, found = run_case(case, World()), together[name]
+        alone, found = run_case(case, Ranks()), together[name]
         assert len(found["losses"]) == len(alone["losses"]) > 0, name
         assert torch.tensor(found["losses"]) == pytest.approx(torch.tensor(alone["losses"]), abs=1e-5), name
         assert found["entropies"] == pytest.approx(alone["entropies"], abs=1e-5), name

@@ -29,7 +29,7 @@ from trainers.estimate import (
 )
 from trainers.policy.policy import Policy
 from trainers.policy.tiny import TinySpec, tiny_model
-from trainers.policy.token_rows import pack
+from trainers.policy.token_rows import pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.settings.config import TrainConfig
@@ -105,9 +105,9 @@ def test_activations_are_near_what_autograd_saves(recomputed: bool) -> None:
         return value
 
     # One sampled token, so that the head keeps nothing worth counting.
-    packed = pack(random_rows(policy, [(width - 1, 1)] * 8), policy.pad_id)
+    padded = pad_rows(random_rows(policy, [(width - 1, 1)] * 8), policy.pad_id)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
-        stats = policy.token_stats(packed, entropy=False)
+        stats = policy.token_stats(padded, entropy=False)
     del stats
     found = shape_of(policy.model)
     block = (activation_values(found, False) - 2 * found.hidden) // found.layers
@@ -133,10 +133,10 @@ class CastWeights(TorchDispatchMode):
 def test_weights_are_cast_once_in_a_pass_and_once_for_a_reply_of_any_length() -> None:
     policy = tiny_policy()
     policy.autocast_dtype = torch.bfloat16
-    packed = pack(random_rows(policy, [(9, 3)]), policy.pad_id)
+    padded = pad_rows(random_rows(policy, [(9, 3)]), policy.pad_id)
     draws = torch.Generator().manual_seed(0)
     with CastWeights(policy) as passed:
-        policy.token_stats(packed, entropy=False)
+        policy.token_stats(padded, entropy=False)
     with CastWeights(policy) as sampled:
         HFSampler(policy).generate([(5, 6, 7)], SamplingSettings(max_reply_tokens=8), draws)
     copies = estimate_memory(shape_of(policy.model, value_bytes=2), config()).copies

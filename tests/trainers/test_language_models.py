@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from trainers.cold_start.start import THOUGHTLESS
 from trainers.loop import Trainer
 from trainers.policy.lora import AdapterReference, LoraSettings, add_lora, reference_of
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.run.reporter import SilentReporter
 from trainers.setup import load_policy, load_trained, make_sampler, prepare_training
 from trainers.update.batch import Batch
@@ -83,7 +84,7 @@ def test_cloning_trains_the_adapters_and_the_reference_is_the_policy_after_it(tm
     assert isinstance(reference, AdapterReference)
     assert reference.n_kept == sum(value.numel() for value in policy.parameters())
     untouched = Policy.load(base, device="cpu")
-    rows = pack(random_rows(policy, [(5, 4)]), 0)
+    rows = pad_rows(random_rows(policy, [(5, 4)]), 0)
     assert not torch.allclose(reference.token_stats(rows).logp, untouched.token_stats(rows).logp, atol=1e-4)
 
 
@@ -92,7 +93,7 @@ def test_an_adapter_reference_scores_as_the_policy_did_and_leaves_it_alone(start
     policy = add_lora(tiny_policy(), LoraSettings(rank=4, alpha=8))
     if started:
         step(policy)
-    batch = pack(random_rows(policy, [(4, 3), (6, 2)]), 0)
+    batch = pad_rows(random_rows(policy, [(4, 3), (6, 2)]), 0)
     before = policy.token_stats(batch).logp.detach()
     reference = reference_of(policy)
     weights = policy.n_parameters
@@ -131,7 +132,12 @@ def test_a_run_computes_in_sixteen_bits_while_its_weights_stay_whole(tmp_path, b
     assert {value.dtype for value in policy.parameters()} == {torch.float32}
     assert prepare_training(policy, config) == []
     (metrics,) = runs.metrics(folder.path)
-    assert 0.0 < metrics["policy/sampler_gap"] < 0.05
+    # On some processors the sampler's and the trainer's sixteen bits round alike, and the gap is 0.
+    assert 0.0 <= metrics["policy/sampler_gap"] < 0.05
+    rows = pad_rows(random_rows(policy, [(20, 10), (8, 4)]), policy.pad_id)
+    whole = load_trained(folder.reference, replace(config.model, autocast=None), "cpu")
+    gap = (policy.token_stats(rows).logp - whole.token_stats(rows).logp).abs().max()
+    assert 0.0 < float(gap) < 0.05
     short = Policy.load(base, device="cpu", dtype="bfloat16")
     (note,) = prepare_training(short, config)
     assert "bfloat16" in note and "model.autocast=bfloat16" in note
@@ -219,7 +225,7 @@ def losses(cap, gaps):
     policy = tiny_policy()
     config = small_config("algorithm.kl_coef=0")
     rows = random_rows(policy, [(4, 3), (6, 3)])
-    logp = policy.token_stats(pack(rows, 0), entropy=False).logp.detach()
+    logp = policy.token_stats(pad_rows(rows, 0), entropy=False).logp.detach()
     given = []
     for number, row in enumerate(rows):
         prompt = len(row.ids) - 3
@@ -268,7 +274,7 @@ def step(policy):
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-2)
     for seed in range(2):
         rows = random_rows(policy, [(3, 4), (5, 2)], seed=seed)
-        (-policy.token_stats(pack(rows, 0)).logp.mean()).backward()
+        (-policy.token_stats(pad_rows(rows, 0)).logp.mean()).backward()
         optimizer.step()
         optimizer.zero_grad()
 

@@ -18,8 +18,8 @@ from tests.trainers.runs import metrics, train
 from tests.trainers.toys import tiny_policy
 from trainers.learner import Learner
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.ranks import Ranks
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.rollout.collect import Collected
 from trainers.run.folder import RunFolder
 from trainers.settings.config import TrainConfig
@@ -98,7 +98,7 @@ def learn(
     updater = RecordingUpdater(config)
     sampled = [*left_out, *groups]
     collected = Collected(groups, sampled, {"filter/tries": 2.0}, (0,) * len(sampled))
-    found, _ = Learner(config, World(), None).learn(iteration, collected, updater)
+    found, _ = Learner(config, Ranks(), None).learn(iteration, collected, updater)
     return updater, found
 
 
@@ -108,7 +108,7 @@ def said(rows: Sequence[TokenRow]) -> list[tuple[int, ...]]:
 
 def logp(policy: Policy, rows: Sequence[TokenRow]) -> list[float]:
     """Return the log-probability of each row's reply."""
-    stats = policy.token_stats(pack(rows, policy.pad_id), entropy=False)
+    stats = policy.token_stats(pad_rows(rows, policy.pad_id), entropy=False)
     return [float(value) for value in stats.logp.detach().sum(-1)]
 
 

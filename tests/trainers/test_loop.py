@@ -28,7 +28,7 @@ from tests.trainers.runs import (
 from trainers.cold_start.start import outside_pool
 from trainers.loop import Trainer
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.rollout.samplers.base import Sample
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.folder import RunFolder
@@ -215,7 +215,7 @@ def test_the_main_process_says_whether_the_run_has_begun(tmp_path: Path) -> None
     class ReachedError(Exception):
         pass
 
-    class Behind(World):
+    class Behind(Ranks):
         """A process whose view of the shared disk lacks what the main one has written."""
 
         said = iter([True])
@@ -228,7 +228,7 @@ def test_the_main_process_says_whether_the_run_has_begun(tmp_path: Path) -> None
 
     folder = new_run(tmp_path / "run", f"model.path={tmp_path / 'gone'}", cold=False)
     with pytest.raises(ReachedError):
-        Trainer(folder, SilentReporter(), world=Behind(rank=1, size=2)).run()
+        Trainer(folder, SilentReporter(), ranks=Behind(rank=1, size=2)).run()
 
 
 def test_a_learning_rate_of_0_keeps_the_weights_the_kl_and_the_gap(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from agent_gym.support.errors import DataError
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import TokenRow, pack, plan_microbatches
+from trainers.policy.token_rows import TokenRow, pad_rows, plan_microbatches
 from trainers.run.checkpoint import Checkpoint, CheckpointStore
 from trainers.settings.cloning import CloningSettings
 
@@ -232,17 +232,17 @@ def _step(
     loss_sum = right = right_content = 0.0
     n_tokens = n_content = 0
     for indices in plan_microbatches(list(map(len, batch)), settings.max_tokens_per_microbatch):
-        packed = pack([batch[index] for index in indices], policy.pad_id, device=policy.device)
-        stats = policy.token_stats(packed, entropy=False, greedy=True)
+        padded = pad_rows([batch[index] for index in indices], policy.pad_id, device=policy.device)
+        stats = policy.token_stats(padded, entropy=False, greedy=True)
         assert stats.greedy is not None
         # Divided by the weight of the whole batch, so that gradients add up to those of an uncut batch.
-        loss = -(stats.logp * packed.weight).sum() / weight_sum
+        loss = -(stats.logp * padded.weight).sum() / weight_sum
         loss.backward()  # type: ignore[no-untyped-call]
-        content = packed.mask & (packed.weight >= 1.0)
+        content = padded.mask & (padded.weight >= 1.0)
         loss_sum += loss.item()
         right += float(stats.greedy.sum())
         right_content += float((stats.greedy & content).sum())
-        n_tokens += packed.n_tokens
+        n_tokens += padded.n_tokens
         n_content += int(content.sum())
     torch.nn.utils.clip_grad_norm_(policy.parameters(), settings.max_grad_norm or math.inf)
     optimizer.step()

@@ -10,7 +10,7 @@ from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import OracleAgent, random_action
-from agent_gym.play.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.play.episode import Episode
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import DataError
@@ -40,9 +40,9 @@ class ExpertEpisode:
 class _WatchedOracle(OracleAgent):
     """The oracle, remembering what it saw."""
 
-    def __init__(self, face: EnvFace, noise: float) -> None:
-        super().__init__(face.env.reply_grammar)
-        self._face = face
+    def __init__(self, handle: EnvHandle, noise: float) -> None:
+        super().__init__(handle.env.reply_grammar)
+        self._handle = handle
         self._noise = noise
         self.turns: dict[int, list[ExpertTurn]] = {}
 
@@ -54,7 +54,7 @@ class _WatchedOracle(OracleAgent):
         for episode, reply in zip(episodes, replies, strict=True):
             turns = self.turns.setdefault(episode.index, [])
             if reply.stop is None:  # nothing is to be learned from giving up
-                turns.append(ExpertTurn(episode.info, self._face.parse(reply.text).action, reply.text))
+                turns.append(ExpertTurn(episode.info, self._handle.parse(reply.text).action, reply.text))
         return replies
 
     def _stray(self, episode: LiveEpisode) -> Reply | None:
@@ -74,7 +74,7 @@ class _WatchedOracle(OracleAgent):
 
 
 def play_expert(
-    face: EnvFace,
+    handle: EnvHandle,
     runner: EnvRunner,
     requests: Sequence[EpisodeRequest],
     min_score: float,
@@ -88,8 +88,8 @@ def play_expert(
     Raises:
         DataError: None does.
     """
-    oracle = _WatchedOracle(face, noise)
-    played = play_episodes(face, runner, oracle, requests, on_episode=on_episode)
+    oracle = _WatchedOracle(handle, noise)
+    played = play_episodes(handle, runner, oracle, requests, on_episode=on_episode)
     kept = [
         ExpertEpisode(episode, tuple(oracle.turns[index]))
         for index, episode in enumerate(played.episodes)

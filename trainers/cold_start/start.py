@@ -14,9 +14,9 @@ from agent_gym.support.seeding import derive_seed
 from trainers.cold_start.cloning import Cloning, CloningStep
 from trainers.cold_start.experts import ExpertEpisode, corpus, expert_rows, play_expert
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.rollout.curriculum import apportion
-from trainers.rollout.environments import Lanes
+from trainers.rollout.environments import TrainEnvs
 from trainers.rollout.task_order import TaskSampler
 from trainers.run.checkpoint import CheckpointStore
 from trainers.run.folder import RunFolder
@@ -54,7 +54,7 @@ class Start:
         config: Settings of the run.
         reporter: Who is told of progress.
         should_stop: Asked during the cold start of a single process; of several, the others wait for the main one.
-        world: The processes of the run; the main one makes the policy, the others load it.
+        ranks: The processes of the run; the main one makes the policy, the others load it.
     """
 
     def __init__(
@@ -63,30 +63,30 @@ class Start:
         config: TrainConfig,
         reporter: Reporter,
         should_stop: Callable[[], bool],
-        world: World,
+        ranks: Ranks,
     ) -> None:
         self.folder = folder
         self.config = config
         self.reporter = reporter
         self.should_stop = should_stop
-        self.world = world
+        self.ranks = ranks
 
-    def policy(self, lanes: Lanes) -> Policy:
+    def policy(self, envs: TrainEnvs) -> Policy:
         """Return the policy after the cold start, loaded if an earlier part of the run made it.
 
         Raises:
             ColdStartStoppedError: The run was asked to stop meanwhile.
         """
         config = self.config
-        device = self.world.device(config.device)
-        made = self.world.from_main(self.folder.reference.is_dir())
-        if not made and self.world.size == 1:
-            return self._cold_start(lanes, device)
+        device = self.ranks.device(config.device)
+        made = self.ranks.from_main(self.folder.reference.is_dir())
+        if not made and self.ranks.size == 1:
+            return self._cold_start(envs, device)
         if not made:
-            self.world.main_first("cold start", lambda: self._cold_start(lanes, device))
+            self.ranks.main_first("cold start", lambda: self._cold_start(envs, device))
         return self._prepared(load_trained(self.folder.reference, config.model, device))
 
-    def _cold_start(self, lanes: Lanes, device: str) -> Policy:
+    def _cold_start(self, envs: TrainEnvs, device: str) -> Policy:
         """Make the policy that training starts from, and keep it."""
         config = self.config
         started = time.perf_counter()
@@ -95,10 +95,10 @@ class Start:
         loaded = None if tiny else self._prepared(load_policy(config.model, device))
         if config.cloning.episodes and config.env.thoughts:
             self.reporter.say(THOUGHTLESS)
-        experts = self._experts(lanes, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
+        experts = self._experts(envs, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
         if loaded is None:
             texts = [text for builder, played in experts for text in corpus(played, builder)]
-            grammars = [lane.train.face.env.reply_grammar for lane in lanes.lanes]
+            grammars = [env.train.handle.env.reply_grammar for env in envs.envs]
             policy = self._prepared(tiny_policy(texts, config.model, config.seed, device, grammars))
         else:
             policy = loaded
@@ -137,7 +137,7 @@ class Start:
         return step
 
     def _stopping(self) -> bool:
-        return self.world.size == 1 and self.should_stop()
+        return self.ranks.size == 1 and self.should_stop()
 
     def _check(self) -> None:
         if self._stopping():
@@ -148,18 +148,22 @@ class Start:
             self.reporter.say(note)
         return policy
 
-    def _experts(self, lanes: Lanes, count: int) -> list[tuple[PromptBuilder, list[ExpertEpisode]]]:
+    def _experts(self, envs: TrainEnvs, count: int) -> list[tuple[PromptBuilder, list[ExpertEpisode]]]:
         """Play the oracle in every environment, as often as its weight says, at the first stage."""
         config = self.config
         found: list[tuple[PromptBuilder, list[ExpertEpisode]]] = []
-        for lane, share in zip(lanes.lanes, apportion(count, [lane.weight for lane in lanes.lanes]), strict=True):
-            builder = prompt_builder(lane.train.face, lane.settings)
+        for env, share in zip(
+            envs.envs,
+            apportion(count, [env.weight for env in envs.envs]),
+            strict=True,
+        ):
+            builder = prompt_builder(env.train.handle, env.settings)
             if not share:
                 found.append((builder, []))
                 continue
-            ids = TaskSampler(outside_pool(lane.train.face.env.tasks, config), config.seed).draw(share)
+            ids = TaskSampler(outside_pool(env.train.handle.env.tasks, config), config.seed).draw(share)
             requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
-            of = f" of {lane.name}" if lane.name else ""
+            of = f" of {env.name}" if env.name else ""
             with self.reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
 
                 def progress(*_: object, advance: Callable[..., None] = advance) -> None:
@@ -167,8 +171,8 @@ class Start:
                     self._check()
 
                 played = play_expert(
-                    lane.train.face,
-                    lane.train.runner,
+                    env.train.handle,
+                    env.train.runner,
                     requests,
                     config.cloning.min_score,
                     config.cloning.noise,

@@ -18,7 +18,7 @@ import torch
 
 from trainers.policy.logprobs import TokenStats
 from trainers.policy.lora import Scorer
-from trainers.policy.token_rows import PackedRows, TokenRow, plan_microbatches
+from trainers.policy.token_rows import PaddedRows, TokenRow, plan_microbatches
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Kinds:
 
 def shared_stats(
     scorer: Scorer,
-    packed: PackedRows,
+    padded: PaddedRows,
     kinds: Kinds,
     temperature: float,
     *,
@@ -78,7 +78,7 @@ def shared_stats(
 
     Args:
         scorer: What scores them.
-        packed: All rows, [B, T].
+        padded: All rows, [B, T].
         kinds: Their kinds.
         temperature: Sampling temperature.
         entropy: Whether entropies (nats) are asked for.
@@ -88,7 +88,7 @@ def shared_stats(
         The values of all rows, [B, T]; where kinds repeat, gradients add up over their rows.
     """
     repeated = len(kinds.first) < len(kinds.kind)
-    one_each = packed.take(kinds.first) if repeated else packed
+    one_each = padded.take(kinds.first) if repeated else padded
     stats = scorer.token_stats(one_each, temperature, entropy=entropy, entropy_gradient=entropy_gradient)
     if not repeated:
         return stats

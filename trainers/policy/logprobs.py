@@ -14,7 +14,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from agent_gym.support.errors import ConfigError
-from trainers.policy.token_rows import PackedRows
+from trainers.policy.token_rows import PaddedRows
 
 _LOGITS_PER_CHUNK = 2**25
 """Logits held at once: 128 MiB in float32."""
@@ -55,7 +55,7 @@ def entropy_of(logp_NV: torch.Tensor) -> torch.Tensor:
     return -(logp_NV.exp() * finite).sum(-1)
 
 
-def sampled_positions(batch: PackedRows) -> tuple[torch.Tensor, torch.Tensor]:
+def sampled_positions(batch: PaddedRows) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (row, column), each int64 [N], of the sampled tokens in row-major order; column >= 1."""
     rows, columns = batch.mask[:, 1:].nonzero(as_tuple=True)
     return rows, columns + 1
@@ -109,7 +109,7 @@ class HeadReader:
 
     def map_logits(
         self,
-        batch: PackedRows,
+        batch: PaddedRows,
         reduce: Reduce,
     ) -> tuple[torch.Tensor, ...]:
         """Apply `reduce(logits [n, V] float32, token ids [n])` to chunks of the sampled positions.
@@ -205,7 +205,7 @@ def _in_chunks(
 
 def token_stats(
     reader: HeadReader,
-    batch: PackedRows,
+    batch: PaddedRows,
     *,
     temperature: float = 1.0,
     entropy: bool = True,
@@ -235,7 +235,7 @@ def token_stats(
     return TokenStats(logp_BT, entropy_BT, spread(values.pop(0)) if greedy else None)
 
 
-def log_distributions(reader: HeadReader, batch: PackedRows, *, temperature: float = 1.0) -> torch.Tensor:
+def log_distributions(reader: HeadReader, batch: PaddedRows, *, temperature: float = 1.0) -> torch.Tensor:
     """Return whole log-distributions [N, V]; see `Policy.log_distributions`."""
     check_temperature(temperature)
     (logp_NV,) = reader.map_logits(batch, lambda logits, _: (torch.log_softmax(logits / temperature, dim=-1),))

@@ -19,7 +19,7 @@ from agent_gym.support.errors import ConfigError, DataError
 from trainers.policy.files import ADAPTER_CONFIG, base_of
 from trainers.policy.logprobs import TokenStats
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import PackedRows
+from trainers.policy.token_rows import PaddedRows
 from trainers.run.state import place_like
 from trainers.settings.lora import LoraSettings
 
@@ -81,7 +81,7 @@ class Scorer(Protocol):
 
     def token_stats(
         self,
-        batch: PackedRows,
+        batch: PaddedRows,
         temperature: float = 1.0,
         entropy: bool = True,
         greedy: bool = False,
@@ -111,7 +111,7 @@ class AdapterReference:
     @torch.no_grad()
     def token_stats(
         self,
-        batch: PackedRows,
+        batch: PaddedRows,
         temperature: float = 1.0,
         entropy: bool = True,
         greedy: bool = False,

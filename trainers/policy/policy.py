@@ -22,7 +22,7 @@ import torch
 from agent_gym.support.errors import ConfigError, DataError
 from trainers.policy.files import find_model
 from trainers.policy.logprobs import HeadReader, TokenStats, log_distributions, token_stats
-from trainers.policy.token_rows import PackedRows
+from trainers.policy.token_rows import PaddedRows
 from trainers.policy.weights import weights_checksum
 from trainers.run.state import place_like
 
@@ -252,7 +252,7 @@ class Policy:
 
     def token_stats(
         self,
-        batch: PackedRows,
+        batch: PaddedRows,
         temperature: float = 1.0,
         entropy: bool = True,
         greedy: bool = False,
@@ -285,7 +285,7 @@ class Policy:
                 entropy_gradient=entropy_gradient,
             )
 
-    def log_distributions(self, batch: PackedRows, temperature: float = 1.0) -> torch.Tensor:
+    def log_distributions(self, batch: PaddedRows, temperature: float = 1.0) -> torch.Tensor:
         """Return the whole log-distribution, [N, V] float32, at each of the N sampled tokens (row-major).
 
         Two prompts with the same reply give rows that can be compared one by one, for divergences that are

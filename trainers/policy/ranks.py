@@ -1,6 +1,6 @@
 """Several processes as one trainer: who does what, and what they tell each other.
 
-`torchrun` starts the processes; `open_world` joins them. Every rank samples its share of the episodes; the
+`torchrun` starts the processes; `open_ranks` joins them. Every rank samples its share of the episodes; the
 episodes are then exchanged, so that every rank computes the same filter, statistics, advantages and minibatches,
 and takes the forward and backward passes of its share of each minibatch (`trainers.policy.sharding` shards the
 model).
@@ -46,7 +46,7 @@ class RankError(AgentGymError, RuntimeError):
 
 
 @dataclass(frozen=True)
-class World:
+class Ranks:
     """The processes of a run, seen from one of them. The default is a single process.
 
     Attributes:
@@ -141,7 +141,7 @@ def launched_size() -> int:
 
 
 @contextmanager
-def open_world() -> Iterator[World]:
+def open_ranks() -> Iterator[Ranks]:
     """Join the processes that a launcher has started; without one, the world is this process.
 
     Messages travel by gloo; tensors on CUDA devices by nccl. A program that has left the world and has no more to
@@ -152,7 +152,7 @@ def open_world() -> Iterator[World]:
     """
     size = launched_size()
     if size == 1:
-        yield World()
+        yield Ranks()
         return
     import torch
     import torch.distributed as dist
@@ -167,15 +167,15 @@ def open_world() -> Iterator[World]:
         backend = "cpu:gloo,cuda:nccl"
     notices = PrefixStore("agent-gym", store.clone())
     dist.init_process_group(backend, store=PrefixStore("group", store), rank=rank, world_size=size, timeout=TIMEOUT)
-    world = World(rank, size, local_rank, notices)
+    ranks = Ranks(rank, size, local_rank, notices)
     done = threading.Event()
     watcher = threading.Thread(
         target=_watch, args=(PrefixStore("agent-gym", store.clone()), rank, done), daemon=True
     )
     watcher.start()
     try:
-        yield world
-        world.gather(None)  # whoever keeps the store must not leave first
+        yield ranks
+        ranks.gather(None)  # whoever keeps the store must not leave first
     except BaseException as error:
         done.set()
         told = _failure(notices, rank)

@@ -18,20 +18,20 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.run.state import OptimizerState, optimizer_state
 
 
-def shard(policy: Policy, world: World) -> None:
+def shard(policy: Policy, ranks: Ranks) -> None:
     """Spread a policy's weights, in place, over the processes; in a single process nothing happens.
 
     Optimisers are made afterwards, since parameters are replaced.
     """
-    if world.size == 1:
+    if ranks.size == 1:
         return
     model = policy.model
     separable = policy.separable  # found by a forward pass, while weights are whole
-    mesh = init_device_mesh(policy.device.type, (world.size,))
+    mesh = init_device_mesh(policy.device.type, (ranks.size,))
     half = any(value.dtype in (torch.bfloat16, torch.float16) for value in model.parameters())
     # Sums over many processes lose digits in half precision.
     precision = MixedPrecisionPolicy(reduce_dtype=torch.float32 if half else None)
@@ -89,15 +89,15 @@ class Snapshot:
     optimizer: OptimizerState
 
     @classmethod
-    def take(cls, policy: Policy, optimizer: torch.optim.Optimizer, world: World) -> Snapshot | None:
+    def take(cls, policy: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks) -> Snapshot | None:
         """Gather a policy and its optimiser; None on other processes than the main one. All have to call it."""
         weights = {}
         for name, value in policy.model.state_dict().items():
             whole = value.full_tensor() if hasattr(value, "full_tensor") else value
-            if world.is_main:
+            if ranks.is_main:
                 weights[name] = whole.detach().to("cpu", copy=True)
-        state = optimizer_state(optimizer, policy.named_parameters(), keep=world.is_main)
-        return cls(policy, weights, state) if world.is_main else None
+        state = optimizer_state(optimizer, policy.named_parameters(), keep=ranks.is_main)
+        return cls(policy, weights, state) if ranks.is_main else None
 
     def save(self, folder: str | Path) -> None:
         """Write the policy as `Policy.save` does."""

@@ -112,7 +112,7 @@ class TokenRow:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PackedRows:
+class PaddedRows:
     """Rows padded to one width T; every field is a tensor on the same device.
 
     Attributes:
@@ -135,16 +135,16 @@ class PackedRows:
     weight: torch.Tensor
     sampler_logp: torch.Tensor | None = None
 
-    def to(self, device: torch.device | str) -> PackedRows:
+    def to(self, device: torch.device | str) -> PaddedRows:
         """Return the same rows on `device`."""
         return self._each(lambda value: value.to(device))
 
-    def take(self, rows: Sequence[int]) -> PackedRows:
+    def take(self, rows: Sequence[int]) -> PaddedRows:
         """Return these rows, in this order, at the same width."""
         index = torch.tensor(rows, device=self.input_ids.device)
         return self._each(lambda value: value[index])
 
-    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> PackedRows:
+    def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> PaddedRows:
         held = {item.name: getattr(self, item.name) for item in fields(self)}
         return replace(self, **{name: change(value) for name, value in held.items() if value is not None})
 
@@ -157,14 +157,14 @@ class PackedRows:
         return self.input_ids.shape[0]
 
 
-def pack(
+def pad_rows(
     rows: Sequence[TokenRow],
     pad_id: int,
     *,
     side: PaddingSide = PaddingSide.RIGHT,
     width: int | None = None,
     device: torch.device | str = "cpu",
-) -> PackedRows:
+) -> PaddedRows:
     """Pad `rows` to one width.
 
     Args:
@@ -206,7 +206,7 @@ def pack(
     if all(row.logprobs is not None for row in rows):
         logp_BT = table((row.logprobs or () for row in rows), 0.0, torch.float32)
         logp_BT = torch.where(mask_BT, logp_BT, 0.0)
-    return PackedRows(
+    return PaddedRows(
         input_ids=table((row.ids for row in rows), pad_id, torch.int64),
         attention_mask=real_BT.to(torch.int64),
         position_ids=torch.where(real_BT, place_BT, 0),

@@ -13,10 +13,10 @@ from agent_gym.play.driver import EpisodeRequest, PlayResult, play_episodes
 from agent_gym.play.episode import Episode
 from agent_gym.support.errors import WorkerError
 from agent_gym.support.seeding import derive_seed
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.rollout.agent import EpisodeDraws, PolicyAgent
 from trainers.rollout.conversation import PromptEncoder
-from trainers.rollout.environments import Lane, Lanes
+from trainers.rollout.environments import TrainEnv, TrainEnvs
 from trainers.rollout.group_filter import FilterPlan, GroupOutcome
 from trainers.rollout.samplers.base import Sampler, SamplingSettings
 from trainers.settings.algorithm import AlgorithmConfig
@@ -30,13 +30,13 @@ class Collected:
         groups: Groups to train on.
         sampled: Everything sampled, before filtering.
         stats: Metrics of sampling and filtering.
-        lane: Environment of each group of `sampled`, by number.
+        env: Environment of each group of `sampled`, by number.
     """
 
     groups: list[list[Episode]]
     sampled: list[list[Episode]]
     stats: dict[str, float]
-    lane: tuple[int, ...]
+    env: tuple[int, ...]
 
 
 class GroupCollector:
@@ -46,7 +46,7 @@ class GroupCollector:
     samples what an unbroken one would have.
 
     Args:
-        lanes: The environments, and where their tasks come from.
+        envs: The environments, and where their tasks come from.
         encoder: Makes the prompt encoder of an environment.
         sampler: Sampler with the policy's weights.
         sampling: How replies are drawn.
@@ -54,26 +54,26 @@ class GroupCollector:
         groups: Groups in a batch.
         group_size: Episodes in a group.
         seed: Seed of the run.
-        world: The processes that sample together; all of them call `collect`.
+        ranks: The processes that sample together; all of them call `collect`.
     """
 
     def __init__(
         self,
-        lanes: Lanes,
-        encoder: Callable[[Lane], PromptEncoder],
+        envs: TrainEnvs,
+        encoder: Callable[[TrainEnv], PromptEncoder],
         sampler: Sampler,
         sampling: SamplingSettings,
         algorithm: AlgorithmConfig,
         groups: int,
         group_size: int,
         seed: int,
-        world: World | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
-        self._lanes, self._make_encoder, self._sampler, self._sampling = lanes, encoder, sampler, sampling
+        self._lanes, self._make_encoder, self._sampler, self._sampling = envs, encoder, sampler, sampling
         self._encoders: dict[tuple[int, int], PromptEncoder] = {}
         self._algorithm = algorithm
         self._groups, self._group_size, self._seed = groups, group_size, seed
-        self._world = world or World()
+        self._ranks = ranks or Ranks()
 
     def collect(self, iteration: int, on_episode: Callable[[int, Episode], None] | None = None) -> Collected:
         """Sample until the batch of an iteration is settled; every process gets the groups of all.
@@ -83,11 +83,11 @@ class GroupCollector:
         """
         plan = FilterPlan.start(self._groups, self._algorithm, iteration)
         sampled: list[list[Episode]] = []
-        lane: list[int] = []
+        env: list[int] = []
         n_error = 0
         while plan.shortfall:
             drawn = self._lanes.draw(plan.shortfall)
-            lane += [place for place, _ in drawn]
+            env += [place for place, _ in drawn]
             groups, errors = self._sample(drawn, iteration, len(sampled), on_episode)
             n_error += len(errors)
             outcomes = [
@@ -104,7 +104,7 @@ class GroupCollector:
             if errors and not any(groups):
                 raise WorkerError(f"the environment failed in every episode; the first failure: {errors[0]}")
         stats = {**plan.stats(), "rollout/env_errors": float(n_error)}
-        return Collected([sampled[group] for group in plan.selected()], sampled, stats, tuple(lane))
+        return Collected([sampled[group] for group in plan.selected()], sampled, stats, tuple(env))
 
     def _sample(
         self,
@@ -119,7 +119,7 @@ class GroupCollector:
             tasks.setdefault(place, {})[first_group + number] = task
         places = sorted(tasks)
         # One exchange for all environments, so that the processes wait for each other once.
-        shares = self._world.gather([self._play(place, tasks[place], iteration, on_episode) for place in places])
+        shares = self._ranks.gather([self._play(place, tasks[place], iteration, on_episode) for place in places])
         found: dict[int, list[Episode]] = {}
         errors: list[str] = []
         for place, results in zip(places, zip(*shares, strict=True), strict=True):
@@ -143,12 +143,12 @@ class GroupCollector:
             seed = derive_seed(self._seed, "group", iteration, group)
             requests += [EpisodeRequest(task_id, seed, f"{iteration}/{group}")] * self._group_size
             draws += [derive_seed(self._seed, "draws", iteration, group, n) for n in range(self._group_size)]
-        share = self._world.share(len(requests))
+        share = self._ranks.share(len(requests))
         mine = slice(share.start, share.stop)
-        lane = self._lanes.lanes[place]
+        env = self._lanes.envs[place]
         return play_episodes(
-            lane.train.face,
-            lane.train.runner,
+            env.train.handle,
+            env.train.runner,
             PolicyAgent(self._encoder(place), self._sampler, self._sampling, EpisodeDraws(draws[mine])),
             requests[mine],
             on_episode=on_episode,
@@ -172,11 +172,11 @@ class GroupCollector:
 
     def _encoder(self, place: int) -> PromptEncoder:
         """Return the encoder of an environment at its current stage."""
-        lane = self._lanes.lanes[place]
-        key = (place, lane.course.stage)
+        env = self._lanes.envs[place]
+        key = (place, env.curriculum.stage)
         if key not in self._encoders:
             self._encoders = {known: made for known, made in self._encoders.items() if known[0] != place}
-            self._encoders[key] = self._make_encoder(lane)
+            self._encoders[key] = self._make_encoder(env)
         return self._encoders[key]
 
 

@@ -86,7 +86,7 @@ def deal(count: int, weights: Sequence[float], dealt: Sequence[int]) -> list[int
     return order
 
 
-class Course:
+class Curriculum:
     """Where a curriculum stands.
 
     Args:

@@ -13,13 +13,13 @@ from agent_gym.play.driver import EpisodeRequest, PlayResult, play_episodes
 from agent_gym.play.episode import Episode
 from agent_gym.support.arithmetic import added
 from agent_gym.support.seeding import derive_seed, stable_hash
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.rollout.agent import EpisodeDraws, PolicyAgent
 from trainers.rollout.collect import joined
 from trainers.rollout.conversation import PromptEncoder
 from trainers.rollout.group_filter import is_mixed
 from trainers.rollout.samplers.base import Sampler, SamplingSettings
-from trainers.setup import Stage
+from trainers.setup import SplitEnvs
 
 
 def distinct_tasks(tasks: TaskSet, count: int) -> list[str]:
@@ -135,7 +135,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def evaluate_policy(
-    stage: Stage,
+    stage: SplitEnvs,
     encoder: PromptEncoder,
     sampler: Sampler,
     sampling: SamplingSettings,
@@ -144,7 +144,7 @@ def evaluate_policy(
     *,
     on_episode: Callable[[int, Episode], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    world: World | None = None,
+    ranks: Ranks | None = None,
 ) -> tuple[Evaluation, PlayResult]:
     """Play each task once for each time it is listed.
 
@@ -158,23 +158,23 @@ def evaluate_policy(
             policies only.
         on_episode: Called as episodes of this process finish.
         should_stop: Ends the evaluation early.
-        world: The processes that share the episodes; every one gets the results of all.
+        ranks: The processes that share the episodes; every one gets the results of all.
     """
     repeats: Counter[str] = Counter()
     requests = []
     for task in task_ids:
         requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, repeats[task])))
         repeats[task] += 1
-    world = world or World()
-    share = world.share(len(requests))
+    ranks = ranks or Ranks()
+    share = ranks.share(len(requests))
     agent = PolicyAgent(encoder, sampler, sampling, EpisodeDraws())
     mine = play_episodes(
-        stage.face,
+        stage.handle,
         stage.runner,
         agent,
         requests[share.start : share.stop],
         on_episode=on_episode,
         should_stop=should_stop,
     )
-    result = joined(world.gather(mine))
-    return summarise(stage.face.env.tasks.split, result), result
+    result = joined(ranks.gather(mine))
+    return summarise(stage.handle.env.tasks.split, result), result

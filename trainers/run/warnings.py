@@ -14,7 +14,7 @@ from trainers.run.detector import RunWarning, WarningName, check_names, detect, 
 WARNINGS_FILE = "warnings.jsonl"
 
 
-class Watch:
+class WarningMonitor:
     """Looks at every iteration's metrics.
 
     Args:

@@ -31,7 +31,7 @@ from torch import Tensor
 from agent_gym.support.errors import DataError
 from trainers.policy.logprobs import entropy_of
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import NO_SEGMENT, TokenRow, pack, plan_microbatches
+from trainers.policy.token_rows import NO_SEGMENT, TokenRow, pad_rows, plan_microbatches
 from trainers.settings.stapo import StapoSettings
 
 _LOGITS_PER_PASS = 2**26
@@ -252,8 +252,8 @@ def selective_backward(
     for part in plan:
         turns = [rows[index] for index in part]
         twins = [masked_row(row, masked[turn_of(row)]) for row in turns] if settings.masks else []
-        packed = pack([*turns, *twins], policy.pad_id)
-        logp_NV = policy.log_distributions(packed, temperature)
+        padded = pad_rows([*turns, *twins], policy.pad_id)
+        logp_NV = policy.log_distributions(padded, temperature)
         lengths = torch.tensor([row.reply_tokens for row in turns])
         turn_N = torch.repeat_interleave(torch.arange(len(turns)), lengths).to(logp_NV.device)
         full_NV = logp_NV[: len(turn_N)]
@@ -273,7 +273,7 @@ def selective_backward(
         rewards |= {turn_of(row): value for row, value in zip(turns, values, strict=True)}
     for _ in range(passes - len(plan)):
         nothing = TokenRow((policy.pad_id,), (False,), (NO_SEGMENT,))
-        policy.log_distributions(pack([nothing], policy.pad_id), temperature).sum().backward()
+        policy.log_distributions(pad_rows([nothing], policy.pad_id), temperature).sum().backward()
     return report, rewards
 
 

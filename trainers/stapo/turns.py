@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from agent_gym.support.errors import DataError
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World
+from trainers.policy.ranks import Ranks
 from trainers.policy.token_rows import TokenRow
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.settings.stapo import StapoSettings
@@ -36,7 +36,7 @@ class Selection:
         settings: Settings of STAPO.
         similarity: Similarity of anchors, as for the step groups of the advantage.
         sources: What this process's prompts were rendered from.
-        world: The processes that train together; all of them make the same calls.
+        ranks: The processes that train together; all of them make the same calls.
 
     Attributes:
         outliers: What stands out; None until `locate` was called.
@@ -50,10 +50,10 @@ class Selection:
         settings: StapoSettings,
         similarity: float,
         sources: PromptSources,
-        world: World | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self._batch, self._settings, self._similarity = batch, settings, similarity
-        self._sources, self._world = sources, world or World()
+        self._sources, self._ranks = sources, ranks or Ranks()
         self._masked: dict[int, Ids] = {}
         self.outliers: Outliers | None = None
         self.rewards: dict[int, float] = {}
@@ -85,7 +85,7 @@ class Selection:
         prompts = {turn_of(row): row.ids[: split_row(row)] for row in self._batch.rows if any(row.mask)}
         prompts = {turn: ids for turn, ids in prompts.items() if flagged[turn]}
         mine = {turn: self._sources.masked(ids, segments) for turn, ids in prompts.items() if ids in self._sources}
-        for found in self._world.gather(mine):
+        for found in self._ranks.gather(mine):
             self._masked |= found
         missing = prompts.keys() - self._masked.keys()
         if missing:
@@ -115,7 +115,7 @@ class Selection:
         if not self._settings.acts:
             return None
         with self._timed():
-            chosen: list[list[TokenRow]] = [[] for _ in range(self._world.size)]
+            chosen: list[list[TokenRow]] = [[] for _ in range(self._ranks.size)]
             for row, owner in zip(rows, owners, strict=True):
                 if self.outliers.flagged[turn_of(row)]:
                     chosen[owner].append(row)
@@ -124,8 +124,8 @@ class Selection:
             plans = [plan_selective(policy, part, self._masked, self._settings, max_tokens) for part in chosen]
             report, rewards = selective_backward(
                 policy,
-                chosen[self._world.rank],
-                plans[self._world.rank],
+                chosen[self._ranks.rank],
+                plans[self._ranks.rank],
                 self._masked,
                 self._settings,
                 n_outliers=sum(map(len, chosen)),
@@ -138,7 +138,7 @@ class Selection:
     def all_rewards(self) -> dict[int, float]:
         """Return R_TA by turn, from all processes; all of them have to call it."""
         found: dict[int, float] = {}
-        for part in self._world.gather(self.rewards):
+        for part in self._ranks.gather(self.rewards):
             found |= part
         return found
 

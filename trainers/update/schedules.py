@@ -21,7 +21,7 @@ class Schedule(StrEnum):
     """Stays."""
 
     def factor(self, done: float) -> float:
-        """Return the share of the peak rate left when `done`, in [0, 1], of the course is over."""
+        """Return the share of the peak rate left when `done`, in [0, 1], of the curriculum is over."""
         match self:
             case Schedule.COSINE:
                 return 0.5 * (1.0 + math.cos(math.pi * done))
@@ -32,16 +32,16 @@ class Schedule(StrEnum):
 
 
 class LearningRate:
-    """Sets the rate of an optimiser: a warm-up over optimiser steps times a course over iterations.
+    """Sets the rate of an optimiser: a warm-up over optimiser steps times a schedule over iterations.
 
-    The number of optimiser steps of an iteration depends on what was sampled, so the course is a function of the
+    The number of optimiser steps of an iteration depends on what was sampled, so the schedule is a function of the
     iteration.
 
     Args:
         optimizer: Optimiser whose rate is set.
         peak: Rate after the warm-up.
         warmup_steps: Optimiser steps over which the rate rises linearly.
-        schedule: Course over the iterations.
+        schedule: Curriculum over the iterations.
         iterations: Iterations of the run.
 
     Attributes:

@@ -32,8 +32,8 @@ from agent_gym.support.seeding import generator
 from trainers.policy.dedup import Kinds, shared_stats
 from trainers.policy.lora import Scorer
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import World, assign_owners
-from trainers.policy.token_rows import NO_SEGMENT, PackedRows, TokenRow, pack
+from trainers.policy.ranks import Ranks, assign_owners
+from trainers.policy.token_rows import NO_SEGMENT, PaddedRows, TokenRow, pad_rows
 from trainers.settings.algorithm import AlgorithmConfig, ImportanceLevel
 from trainers.settings.config import OptimSettings
 from trainers.stapo.term import SelectiveReport
@@ -113,7 +113,7 @@ class Updater:
         temperature: Sampling temperature, at which log-probabilities are evaluated.
         importance_cap: Largest weight by which a token counts for what pi_old says of it against what the
             sampler said; None leaves all weights 1.
-        world: The processes that train together; all of them make the same calls.
+        ranks: The processes that train together; all of them make the same calls.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Updater:
         settings: OptimSettings,
         temperature: float,
         importance_cap: float | None = None,
-        world: World | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.policy = policy
         self.reference = reference
@@ -136,7 +136,7 @@ class Updater:
         self.settings = settings
         self.temperature = temperature
         self.importance_cap = importance_cap
-        self.world = world or World()
+        self.ranks = ranks or Ranks()
 
     def update(
         self,
@@ -168,7 +168,7 @@ class Updater:
             owned = self._owned(rows, minibatches)
             scored = self._score(owned, with_old=not single, with_entropy=selection is not None)
         if selection is not None and all(item.old is not None for item in scored):
-            selection.locate(turn_entropies(scored, len(batch.table), self.world))
+            selection.locate(turn_entropies(scored, len(batch.table), self.ranks))
         scored = self._with_advantages(scored, advantage_R)
         for number in range(self.settings.passes):
             for minibatch in self._minibatches(rows, shuffle_seed + number):
@@ -195,7 +195,7 @@ class Updater:
 
     def _owned(self, rows: Sequence[TokenRow], minibatches: Sequence[Sequence[int]]) -> list[ScoredRow]:
         """Return the rows, not scored yet, each with the rank that trains on it."""
-        owners = assign_owners(minibatches, [len(row) for row in rows], self.world.size)
+        owners = assign_owners(minibatches, [len(row) for row in rows], self.ranks.size)
         return [ScoredRow(row, owner=owner) for row, owner in zip(rows, owners, strict=True)]
 
     def _with_advantages(self, scored: Sequence[ScoredRow], advantage_R: Floats) -> list[ScoredRow]:
@@ -204,7 +204,7 @@ class Updater:
         advantages = np.append(advantage_R, 0.0).astype(np.float32)
         return [
             replace(item, advantage=torch.from_numpy(advantages[np.asarray(item.row.segments)]))
-            if item.owner == self.world.rank
+            if item.owner == self.ranks.rank
             else item
             for item in scored
         ]
@@ -233,13 +233,13 @@ class Updater:
     def _plan(self, rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
         """Return this rank's micro-batches, indices of rows; empty ones make up the number that a rank needs."""
         plans = []
-        for rank in range(self.world.size):
+        for rank in range(self.ranks.size):
             mine = [index for index, item in enumerate(rows) if item.owner == rank]
             kinds = self._kinds([rows[index] for index in mine])
             lengths = [len(rows[index].row) for index in mine]
             cut = kinds.plan(lengths, self.settings.max_tokens_per_microbatch)
             plans.append([tuple(mine[place] for place in places) for places in cut])
-        plan = plans[self.world.rank]
+        plan = plans[self.ranks.rank]
         return plan + [()] * (max(map(len, plans)) - len(plan))
 
     def _kinds(self, rows: Sequence[ScoredRow]) -> Kinds:
@@ -253,15 +253,15 @@ class Updater:
         scored = [replace(item, old=torch.zeros(0) if with_old else None) for item in rows]
         for indices in self._plan(rows):
             chosen = [rows[index].row for index in indices] or [_padding_row(self.policy.pad_id)]
-            packed = pack(chosen, self.policy.pad_id, device=self.policy.device)
+            padded = pad_rows(chosen, self.policy.pad_id, device=self.policy.device)
             kinds = Kinds.of(chosen, self.settings.share_equal_rows)
             old = entropy = reference = None
             if with_old:
-                stats = shared_stats(self.policy, packed, kinds, self.temperature, entropy=with_entropy)
+                stats = shared_stats(self.policy, padded, kinds, self.temperature, entropy=with_entropy)
                 old = stats.logp.cpu()
                 entropy = None if stats.entropy is None else stats.entropy.cpu()
             if self.reference is not None:
-                stats = shared_stats(self.reference, packed, kinds, self.temperature, entropy=False)
+                stats = shared_stats(self.reference, padded, kinds, self.temperature, entropy=False)
                 reference = stats.logp.cpu()
             for place, index in enumerate(indices):
                 row = rows[index].row
@@ -276,23 +276,23 @@ class Updater:
     def _step(self, rows: Sequence[ScoredRow], first: bool, selection: Selection | None) -> Iterator[Event]:
         """Take one optimiser step on a minibatch."""
         parts = [[rows[index] for index in indices] or [self._padding()] for indices in self._plan(rows)]
-        packed = [pack([item.row for item in part], self.policy.pad_id) for part in parts]
+        padded = [pad_rows([item.row for item in part], self.policy.pad_id) for part in parts]
         totals = MinibatchTotals.sum(_count(item.row) for item in rows)
-        sums = self._episode_means(rows, parts, packed)
+        sums = self._episode_means(rows, parts, padded)
         self.optimizer.zero_grad(set_to_none=True)
         seen = []
-        for part, item in zip(parts, packed, strict=True):
+        for part, item in zip(parts, padded, strict=True):
             tokens = self._tokens(part, item, graph=True)
             means = None if sums is None else sums.mean_for(tokens.episode)
             output = policy_loss(tokens, self.algorithm, totals, means)
-            output.loss.backward()  # type: ignore[no-untyped-call]
+            output.loss.backward()
             if part[0].row.episode == _NO_EPISODE:
                 continue
             seen.append(_detached(tokens))
             yield MicroStep(seen[-1], output, item.sampler_logp if first else None)
         if selection is not None:
             if selection.outliers is None:  # the policy is still pi_old, and the minibatch is the batch
-                selection.locate(_first_entropies(seen, len(selection), self.world))
+                selection.locate(_first_entropies(seen, len(selection), self.ranks))
             report = selection.backward(
                 self.policy,
                 [item.row for item in rows],
@@ -314,14 +314,14 @@ class Updater:
         """Return a row without a sampled token, for a pass that other ranks need this one to take."""
         zero = torch.zeros(1)
         reference = None if self.reference is None else zero
-        return ScoredRow(_padding_row(self.policy.pad_id), zero, reference, advantage=zero, owner=self.world.rank)
+        return ScoredRow(_padding_row(self.policy.pad_id), zero, reference, advantage=zero, owner=self.ranks.rank)
 
     def _episode_means(
-        self, rows: Sequence[ScoredRow], parts: Sequence[Sequence[ScoredRow]], packed: Sequence[PackedRows]
+        self, rows: Sequence[ScoredRow], parts: Sequence[Sequence[ScoredRow]], padded: Sequence[PaddedRows]
     ) -> EpisodeSums | None:
         if self.algorithm.importance_level is not ImportanceLevel.TRAJECTORY:
             return None
-        if len(parts) == 1 and self.world.size == 1:
+        if len(parts) == 1 and self.ranks.size == 1:
             return None
         device = self.policy.device
         if any(item.old is None for item in rows):  # the policy is still pi_old
@@ -330,64 +330,64 @@ class Updater:
         with torch.no_grad():
             sums = merge_episode_sums(
                 episode_sums(self._tokens(part, item, graph=False))
-                for part, item in zip(parts, packed, strict=True)
+                for part, item in zip(parts, padded, strict=True)
             )
-        if self.world.size == 1:
+        if self.ranks.size == 1:
             return sums
-        everyone = self.world.gather(EpisodeSums(sums.episode.cpu(), sums.total.cpu(), sums.n_tokens.cpu()))
+        everyone = self.ranks.gather(EpisodeSums(sums.episode.cpu(), sums.total.cpu(), sums.n_tokens.cpu()))
         sums = merge_episode_sums(everyone)
         return EpisodeSums(sums.episode.to(device), sums.total.to(device), sums.n_tokens.to(device))
 
-    def _tokens(self, part: Sequence[ScoredRow], packed: PackedRows, graph: bool) -> TokenBatch:
+    def _tokens(self, part: Sequence[ScoredRow], padded: PaddedRows, graph: bool) -> TokenBatch:
         device = self.policy.device
-        packed = packed.to(device)
+        padded = padded.to(device)
         stats = shared_stats(
             self.policy,
-            packed,
+            padded,
             self._kinds(part),
             self.temperature,
             entropy=graph,
             entropy_gradient=graph and self.algorithm.entropy_coef != 0.0,
         )
-        kept = _pad([item.old for item in part], packed, device)
+        kept = _pad([item.old for item in part], padded, device)
         old = stats.logp.detach() if kept is None else kept
-        advantage = _need(_pad([item.advantage for item in part], packed, device))
+        advantage = _need(_pad([item.advantage for item in part], padded, device))
         if self.importance_cap is not None:
-            advantage = advantage * _sampler_weight(old, packed, self.importance_cap)
+            advantage = advantage * _sampler_weight(old, padded, self.importance_cap)
         return TokenBatch(
             logp_new=stats.logp,
             logp_old=old,
             advantage=advantage,
-            mask=packed.mask,
-            segment=packed.segment,
-            episode=packed.episode,
-            logp_ref=_pad([item.reference for item in part], packed, device),
+            mask=padded.mask,
+            segment=padded.segment,
+            episode=padded.episode,
+            logp_ref=_pad([item.reference for item in part], padded, device),
             entropy=stats.entropy,
         )
 
 
-def turn_entropies(scored: Sequence[ScoredRow], n_turns: int, world: World | None = None) -> Floats:
+def turn_entropies(scored: Sequence[ScoredRow], n_turns: int, ranks: Ranks | None = None) -> Floats:
     """Mean entropy of the sampled tokens of each turn, float64 [n_turns].
 
     Args:
         scored: Rows with entropies; their segments are turn indices below `n_turns`.
         n_turns: Turn rows of the batch.
-        world: The processes that scored the rows; all of them call this and get the turns of all.
+        ranks: The processes that scored the rows; all of them call this and get the turns of all.
 
     Returns:
         NaN for turns without a sampled token among the rows.
     """
-    world = world or World()
+    ranks = ranks or Ranks()
     sums, counts = np.zeros(n_turns), np.zeros(n_turns)
     for item in scored:
-        if item.owner != world.rank:
+        if item.owner != ranks.rank:
             continue
         segments = np.asarray(item.row.segments)
         on = segments != NO_SEGMENT
         np.add.at(sums, segments[on], _need(item.entropy).numpy()[on])
         np.add.at(counts, segments[on], 1)
-    if world.size > 1:
-        sums, counts = np.sum(world.gather(np.stack([sums, counts])), axis=0)
+    if ranks.size > 1:
+        sums, counts = np.sum(ranks.gather(np.stack([sums, counts])), axis=0)
     means: Floats = np.divide(sums, counts, out=np.full(n_turns, np.nan), where=counts > 0)
     return means
 
@@ -402,13 +402,13 @@ def _count(row: TokenRow) -> MinibatchTotals:
     return MinibatchTotals(row.reply_tokens, len({*segments} - {NO_SEGMENT}))
 
 
-def _first_entropies(steps: Sequence[TokenBatch], n_turns: int, world: World) -> Floats:
+def _first_entropies(steps: Sequence[TokenBatch], n_turns: int, ranks: Ranks) -> Floats:
     """Mean entropy of each turn in all ranks' micro-batches of a first step, [n_turns]; NaN where it has none."""
     means = np.full(n_turns, np.nan)
     for tokens in steps:
         groups = turns(tokens)
         means[groups.ids.cpu().numpy()] = groups.mean(tokens.clean(_need(tokens.entropy))).cpu().numpy()
-    for others in world.gather(means):
+    for others in ranks.gather(means):
         means = np.where(np.isnan(means), others, means)
     return means
 
@@ -422,7 +422,7 @@ def _trainable(batch: Batch) -> list[TokenRow]:
     return [row for row in batch.rows if any(row.mask)]
 
 
-def _sampler_weight(old: torch.Tensor, packed: PackedRows, cap: float) -> torch.Tensor:
+def _sampler_weight(old: torch.Tensor, padded: PaddedRows, cap: float) -> torch.Tensor:
     """Return min(pi_old / sampler, cap) of each token, [B, T]; 1 where nothing was sampled.
 
     Every policy term is proportional to a positive factor of the advantage, so a weight of the advantage is a
@@ -431,21 +431,21 @@ def _sampler_weight(old: torch.Tensor, packed: PackedRows, cap: float) -> torch.
     Raises:
         DataError: A row lacks the sampler's log-probabilities.
     """
-    if packed.sampler_logp is None:
+    if padded.sampler_logp is None:
         raise DataError("rollout.importance_correction needs the sampler's log-probabilities; a row has none")
-    gap = torch.where(packed.mask, old.detach() - packed.sampler_logp, 0.0)
+    gap = torch.where(padded.mask, old.detach() - padded.sampler_logp, 0.0)
     return gap.exp().clamp_max(cap)
 
 
-def _pad(values: Sequence[torch.Tensor | None], packed: PackedRows, device: torch.device) -> torch.Tensor | None:
+def _pad(values: Sequence[torch.Tensor | None], padded: PaddedRows, device: torch.device) -> torch.Tensor | None:
     """Return values of rows as [B, T], right-padded with 0; None when the rows have none."""
     if any(value is None for value in values):
         return None
-    padded = torch.zeros(packed.input_ids.shape, dtype=torch.float32)
+    values_BT = torch.zeros(padded.input_ids.shape, dtype=torch.float32)
     for place, value in enumerate(values):
         assert value is not None
-        padded[place, : len(value)] = value
-    return padded.to(device)
+        values_BT[place, : len(value)] = value
+    return values_BT.to(device)
 
 
 def _need(value: torch.Tensor | None) -> torch.Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from agent_gym.core.replies import ReplyMode
-from agent_gym.play.driver import Agent, EnvFace
+from agent_gym.play.driver import Agent, EnvHandle
 
 if TYPE_CHECKING:
     from benchmarks.evaluation.agents.estimate import Rehearsal
@@ -72,12 +72,12 @@ class AgentKind(ABC):
     """Whether it uses the terminal itself, so that no progress may be shown there."""
 
     @abstractmethod
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Make the agent.
 
         Args:
             argument: Text after the colon, "" when there is none.
-            face: The environment that will be played.
+            handle: The environment that will be played.
             settings: Batch size, device and the options of this kind.
 
         Raises:

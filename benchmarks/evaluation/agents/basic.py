@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_gym.play.agents import OracleAgent, RandomAgent
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.evaluation.agents.play_options import no_argument
 
@@ -15,10 +15,10 @@ class OracleKind(AgentKind):
     usage = "oracle"
     summary = "the environment's expert"
 
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Make the agent; it takes no argument."""
         no_argument(self.name, argument, settings.options)
-        return Contestant(self.name, OracleAgent(face.env.reply_grammar))
+        return Contestant(self.name, OracleAgent(handle.env.reply_grammar))
 
 
 class RandomKind(AgentKind):
@@ -28,7 +28,7 @@ class RandomKind(AgentKind):
     usage = "random"
     summary = "uniform choice among admissible actions"
 
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Make the agent; it takes no argument."""
         no_argument(self.name, argument, settings.options)
-        return Contestant(self.name, RandomAgent(face.env.reply_grammar))
+        return Contestant(self.name, RandomAgent(handle.env.reply_grammar))

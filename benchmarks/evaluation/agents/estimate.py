@@ -13,7 +13,7 @@ from typing import Any
 
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import random_action
-from agent_gym.play.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from benchmarks.evaluation.agents.conversation import Conversation
 from benchmarks.evaluation.agents.ledger import Prices
@@ -87,23 +87,23 @@ class Rehearsal:
     prices: Prices
     _characters: list[int] = field(default_factory=list)
 
-    def estimate(self, face: EnvFace, requests: Sequence[EpisodeRequest]) -> Estimate:
+    def estimate(self, handle: EnvHandle, requests: Sequence[EpisodeRequest]) -> Estimate:
         """Return the estimate for episodes.
 
         Args:
-            face: Their environment.
+            handle: Their environment.
             requests: The episodes; the first ones are rehearsed.
         """
         self._characters.clear()
         tried = requests[:REHEARSED]
-        with InProcessRunner((face.env_id, face.options), 1) as runner:
-            played = play_episodes(face, runner, self, tried).whole
+        with InProcessRunner((handle.env_id, handle.options), 1) as runner:
+            played = play_episodes(handle, runner, self, tried).whole
         fixed = len(json.dumps(self.conversation.form.request()))
         count, turns = len(requests), len(self._characters)
         done = len(played) or 1
         read = (sum(self._characters) + fixed * turns) / CHARACTERS_PER_TOKEN
         longest = (max(self._characters, default=0) + fixed) / CHARACTERS_PER_TOKEN
-        limit = face.env.max_turns
+        limit = handle.env.max_turns
         prompt, reply = round(count * read / done), round(count * turns / done * self.max_reply_tokens)
         most_prompt, most_reply = round(count * limit * longest), count * limit * self.max_reply_tokens
         return Estimate(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent_gym.core.replies import ParsedReply, ReplyGrammar
-from agent_gym.play.driver import EnvFace, LiveEpisode, Reply
+from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply
 from agent_gym.play.runner import EnvRunner
 from agent_gym.terminal.person import Person
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
@@ -63,8 +63,8 @@ class HumanKind(AgentKind):
     summary = "a person at the terminal"
     interactive = True
 
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Make the agent; it takes no argument."""
         no_argument(self.name, argument, settings.options)
         console = Console(file=sys.stderr, highlight=False)
-        return Contestant(self.name, HumanAgent(face.env.reply_grammar, console), most_parallel=1)
+        return Contestant(self.name, HumanAgent(handle.env.reply_grammar, console), most_parallel=1)

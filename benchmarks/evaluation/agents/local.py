@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.support.errors import ConfigError
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.evaluation.agents.play_options import PlayOptions, read_options
@@ -38,7 +38,7 @@ class LocalKind(AgentKind):
     usage = "hf:PATH"
     summary = "a causal language model on this machine"
 
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Load the model and make its agent; imports torch."""
         if not argument:
             raise ConfigError(f"agent 'hf' needs a folder or a hub id: {self.usage}")
@@ -63,7 +63,7 @@ class LocalKind(AgentKind):
             greedy=options.greedy,
         )
         limit = options.max_context_tokens - options.max_reply_tokens
-        encoder = PromptEncoder(policy, options.builder(face), options.context, limit)
+        encoder = PromptEncoder(policy, options.builder(handle), options.context, limit)
         draws = None if options.greedy else EpisodeDraws()
         player = PolicyAgent(encoder, HFSampler(policy, max_batch=settings.parallel), sampling, draws)
         identity: dict[str, Any] = {

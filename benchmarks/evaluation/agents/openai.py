@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply
-from agent_gym.play.driver import EnvFace, LiveEpisode, Reply
+from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import derive_seed
@@ -174,7 +174,7 @@ class OpenAIKind(AgentKind):
     usage = "openai:MODEL@URL"
     summary = "a model behind an OpenAI-compatible address"
 
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Make the agent; nothing is asked yet."""
         options = read_options(EndpointOptions, settings.options, self.name)
         model, url = _parse(argument)
@@ -189,8 +189,8 @@ class OpenAIKind(AgentKind):
             context=options.max_context_tokens,
             ledger=ledger,
         )
-        form = make_format(options.format, face.env.reply_grammar, options.tool_choice)
-        conversation = Conversation(options.builder(face), options.context, form)
+        form = make_format(options.format, handle.env.reply_grammar, options.tool_choice)
+        conversation = Conversation(options.builder(handle), options.context, form)
         player = EndpointAgent(endpoint, conversation, {**options.sampling(), **form.request()}, settings.parallel)
         return Contestant(
             f"{self.name}:{argument}",

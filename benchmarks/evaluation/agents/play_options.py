@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from agent_gym.core.prompts import ContextMode, PromptBuilder, template_for
 from agent_gym.core.replies import ReplyMode
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.support.errors import ConfigError, suggest
 
 
@@ -55,9 +55,9 @@ class PlayOptions:
                 f"and {self.history_length}"
             )
 
-    def builder(self, face: EnvFace) -> PromptBuilder:
+    def builder(self, handle: EnvHandle) -> PromptBuilder:
         """Return the prompt builder for an environment."""
-        return PromptBuilder(template_for(face.env, self.prompt), self.history_length, self.thoughts)
+        return PromptBuilder(template_for(handle.env, self.prompt), self.history_length, self.thoughts)
 
     def identity(self) -> dict[str, Any]:
         """Return the options as JSON values: part of what tells agents apart."""

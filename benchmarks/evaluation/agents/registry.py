@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.support.errors import AgentGymError, ConfigError, suggest
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.evaluation.agents.basic import OracleKind, RandomKind
@@ -60,13 +60,13 @@ def _load(entry: EntryPoint) -> AgentKind:
     return kind
 
 
-def make_agent(spec: str, face: EnvFace, settings: AgentSettings | None = None) -> Contestant:
+def make_agent(spec: str, handle: EnvHandle, settings: AgentSettings | None = None) -> Contestant:
     """Make the agent that a text names.
 
     Args:
         spec: `oracle`, `random`, `human`, `run:FOLDER`, `hf:PATH`, `openai:MODEL@URL`, or another kind with its
             argument.
-        face: The environment that will be played.
+        handle: The environment that will be played.
         settings: Batch size, device and options of the kind.
 
     Raises:
@@ -77,7 +77,7 @@ def make_agent(spec: str, face: EnvFace, settings: AgentSettings | None = None) 
     settings = settings or AgentSettings()
     options = _Options(settings.options)
     try:
-        made = kind.make(argument, face, replace(settings, options=options))
+        made = kind.make(argument, handle, replace(settings, options=options))
         options.require_read(kind.name)
         return made
     except AgentGymError:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.registration import full_id
 from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
@@ -32,7 +32,7 @@ class RunKind(AgentKind):
     usage = "run:FOLDER[@latest|@best|@reference]"
     summary = "a policy that `agent-gym train` made"
 
-    def make(self, argument: str, face: EnvFace, settings: AgentSettings) -> Contestant:
+    def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Load the policy and make its agent; imports torch."""
         no_options(self.name, settings.options)
         from trainers.rollout.agent import EpisodeDraws, PolicyAgent
@@ -53,8 +53,8 @@ class RunKind(AgentKind):
         weights, step = _weights(folder, which)
         policy = load_trained(weights, config.model, settings.device)
         sampling = evaluation_sampling(config)
-        env = _settings_for(config, face.env_id)
-        encoder = prompt_encoder(policy, prompt_builder(face, env), config)
+        env = _settings_for(config, handle.env_id)
+        encoder = prompt_encoder(policy, prompt_builder(handle, env), config)
         draws = None if sampling.greedy else EpisodeDraws()
         player = PolicyAgent(encoder, HFSampler(policy, max_batch=settings.parallel), sampling, draws)
         identity: dict[str, Any] = {

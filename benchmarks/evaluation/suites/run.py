@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.support.errors import AgentGymError, DataError
 from benchmarks.evaluation.agents.estimate import Estimate
 from benchmarks.evaluation.plan import EvalConfig
@@ -133,10 +133,10 @@ def part_config(part: Part, base: EvalConfig, folder: Path) -> EvalConfig:
 def task_list(part: Part) -> tuple[int, str]:
     """Return number and digest of the tasks that a part plays."""
     options = {**part.options, "split": part.split}
-    face = EnvFace.make(part.env, options)
+    handle = EnvHandle.make(part.env, options)
     try:
-        tasks = face.env.tasks
+        tasks = handle.env.tasks
         ids = tasks.ids[: part.episodes or len(tasks.ids)]
-        return len(ids), face.env.tasks_digest(ids)
+        return len(ids), handle.env.tasks_digest(ids)
     finally:
-        face.env.close()
+        handle.env.close()

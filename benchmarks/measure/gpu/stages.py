@@ -18,7 +18,7 @@ import torch
 from trainers.loop import Trainer
 from trainers.policy.lora import LoraSettings, add_lora
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import PackedRows, TokenRow, pack
+from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.folder import RunFolder
@@ -177,13 +177,13 @@ def _prompts(policy: Policy, count: int, length: int) -> list[tuple[int, ...]]:
     return [tuple(row) for row in ids]
 
 
-def _rows(policy: Policy, sizes: Sizes) -> PackedRows:
+def _rows(policy: Policy, sizes: Sizes) -> PaddedRows:
     width = sizes.prompt_tokens + sizes.reply_tokens
     rows = [
         TokenRow.from_reply(ids[: sizes.prompt_tokens], ids[sizes.prompt_tokens :], segment=number, episode=number)
         for number, ids in enumerate(_prompts(policy, sizes.rows, width))
     ]
-    return pack(rows, policy.pad_id, device=policy.device)
+    return pad_rows(rows, policy.pad_id, device=policy.device)
 
 
 def _rate(policy: Policy, work: Callable[[int], int], repeats: int = 2) -> tuple[float, float]:

@@ -34,18 +34,18 @@ def make_job(
         iterations: Iterations measured; two more are run, at the start and at the end, that do not count.
         model: Folder of another model.
     """
-    from agent_gym.play.driver import EnvFace
+    from agent_gym.play.driver import EnvHandle
     from trainers.policy.policy import Policy
     from trainers.policy.tiny import TinySpec, build_tiny
     from trainers.settings.config import EnvSettings
     from trainers.setup import prompt_builder
 
     total = iterations + 2
-    face = EnvFace.make(ENV_ID, {**ENV_OPTIONS, "split": "train"})
-    builder = prompt_builder(face, EnvSettings(id=ENV_ID, options=ENV_OPTIONS, prompt=PROMPT, history_length=0))
+    handle = EnvHandle.make(ENV_ID, {**ENV_OPTIONS, "split": "train"})
+    builder = prompt_builder(handle, EnvSettings(id=ENV_ID, options=ENV_OPTIONS, prompt=PROMPT, history_length=0))
     messages, texts = [], []
-    for task_id in face.env.tasks.ids[: groups * total]:
-        _, info = face.env.reset(options={"task_id": task_id})
+    for task_id in handle.env.tasks.ids[: groups * total]:
+        _, info = handle.env.reset(options={"task_id": task_id})
         messages.append(builder.prompt(info).messages())
         texts.append(builder.prompt(info).text())
     if model is None:

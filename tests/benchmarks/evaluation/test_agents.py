@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import tests.toy  # noqa: F401  registers toy/Door-v0
-from agent_gym.play.driver import EnvFace
+from agent_gym.play.driver import EnvHandle
 from agent_gym.support.errors import ConfigError
 from benchmarks.evaluation.agents import Contestant, agent_kinds, find_kind, make_agent
 from benchmarks.evaluation.agents.human import HumanAgent
@@ -33,9 +33,9 @@ class Keyboard:
             raise EOFError
         return self.lines.pop(0)
 
-    def agent(self, face):
+    def agent(self, handle):
         console = Console(file=self.screen, width=100)
-        return Contestant("human", HumanAgent(face.env.reply_grammar, console, self.read), most_parallel=1)
+        return Contestant("human", HumanAgent(handle.env.reply_grammar, console, self.read), most_parallel=1)
 
 
 def test_a_person_plays_one_episode_after_the_other_by_the_rules_of_all():
@@ -65,7 +65,7 @@ def test_a_person_who_leaves_keeps_what_is_finished(tmp_path):
 def test_the_command_leaves_the_terminal_to_the_person():
     assert find_kind("human").interactive
     assert not find_kind("oracle").interactive
-    assert make_agent("human", EnvFace.make(DOOR, {})).most_parallel == 1
+    assert make_agent("human", EnvHandle.make(DOOR, {})).most_parallel == 1
 
 
 def install(folder, monkeypatch, entries, source):

@@ -40,7 +40,7 @@ def untimed(row):
 
 
 def scripted(say):
-    return lambda face: Contestant("script", Script(say))
+    return lambda handle: Contestant("script", Script(say))
 
 
 def test_oracle_solves_what_it_is_given_and_random_solves_less():
@@ -328,7 +328,7 @@ class PlaceKind(AgentKind):
     usage = "place:N"
     summary = "a place in the list of actions"
 
-    def make(self, argument, face, settings):
+    def make(self, argument, handle, settings):
         int(argument)
         raise AssertionError
 
@@ -344,7 +344,7 @@ class ShyKind(AgentKind):
     usage = "shy"
     summary = "reads one option"
 
-    def make(self, argument, face, settings):
+    def make(self, argument, handle, settings):
         return Contestant("shy", Script(settings.options.get("say", "")))
 
 
@@ -357,7 +357,7 @@ def test_an_option_that_a_kind_does_not_read_is_refused(monkeypatch):
 
 
 def test_agents_are_made_by_name_for_an_environment():
-    from agent_gym.play.driver import EnvFace
+    from agent_gym.play.driver import EnvHandle
 
-    contestant = make_agent("random", EnvFace.make(DOOR, {}))
+    contestant = make_agent("random", EnvHandle.make(DOOR, {}))
     assert contestant.spec == "random"

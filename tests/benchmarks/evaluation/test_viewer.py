@@ -14,7 +14,7 @@ import pytest
 
 from agent_gym.core.prompts import ContextMode, Exchange, PromptBuilder, template_for
 from agent_gym.play.agents import RandomAgent
-from agent_gym.play.driver import EnvFace, EpisodeRequest, LiveEpisode, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, EpisodeRequest, LiveEpisode, Reply, play_episodes
 from agent_gym.play.episode import Episode, EpisodeWriter
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import ConfigError, DataError
@@ -78,9 +78,11 @@ def test_the_limit_takes_the_first_episodes_and_says_how_many_there_were(tmp_pat
 class PromptedAgent(RandomAgent):
     """Plays at random and keeps the prompt that a model would have read at each turn."""
 
-    def __init__(self, face: EnvFace, recipe: Recipe) -> None:
-        super().__init__(face.env.reply_grammar)
-        self.builder = PromptBuilder(template_for(face.env, recipe.prompt), recipe.history_length, recipe.thoughts)
+    def __init__(self, handle: EnvHandle, recipe: Recipe) -> None:
+        super().__init__(handle.env.reply_grammar)
+        self.builder = PromptBuilder(
+            template_for(handle.env, recipe.prompt), recipe.history_length, recipe.thoughts
+        )
         self.full = recipe.context is ContextMode.FULL
         self.read: dict[int, list[str]] = {}
         self.history: dict[int, list[Exchange]] = {}
@@ -104,14 +106,14 @@ class PromptedAgent(RandomAgent):
     "recipe", [Recipe(), Recipe("compact", 1, thoughts=True), Recipe("prompt", 0, ContextMode.FULL)]
 )
 def test_prompts_are_rendered_again_as_the_agent_read_them(env_id: str, recipe: Recipe) -> None:
-    face = EnvFace.make(env_id, {"split": "test", "max_turns": 6})
-    agent = PromptedAgent(face, recipe)
+    handle = EnvHandle.make(env_id, {"split": "test", "max_turns": 6})
+    agent = PromptedAgent(handle, recipe)
     requests = [EpisodeRequest(None, seed) for seed in range(3)]
-    played = play_episodes(face, InProcessRunner((env_id, face.options), 2), agent, requests)
+    played = play_episodes(handle, InProcessRunner((env_id, handle.options), 2), agent, requests)
     with PromptRebuilder() as rebuilder:
         for index, episode in enumerate(played.whole):
             found = rebuilder.segments(episode, recipe)
-            separator = agent.builder.prompt(face.env.reset(seed=0)[1]).separator
+            separator = agent.builder.prompt(handle.env.reset(seed=0)[1]).separator
             assert [separator.join(text for _, text in segments) for segments in found] == agent.read[index]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import ContextMode
-from agent_gym.play.driver import EnvFace, EpisodeRequest
+from agent_gym.play.driver import EnvHandle, EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import DataError
 from tests.trainers.loop import door_builder, door_encoder, door_stage
@@ -19,7 +19,7 @@ REQUESTS = [EpisodeRequest(f"door/{number}", number) for number in range(12)]
 def experts(max_turns: int = 12) -> list[ExpertEpisode]:
     stage = door_stage(5, max_turns=max_turns)
     with stage.runner:
-        return play_expert(stage.face, stage.runner, REQUESTS, 0.9)
+        return play_expert(stage.handle, stage.runner, REQUESTS, 0.9)
 
 
 def test_only_episodes_that_score_enough_are_kept() -> None:
@@ -32,7 +32,7 @@ def test_only_episodes_that_score_enough_are_kept() -> None:
 def test_an_expert_that_never_succeeds_is_an_error() -> None:
     stage = door_stage(5)
     with stage.runner, pytest.raises(DataError, match="none of the 12 oracle episodes"):
-        play_expert(stage.face, stage.runner, REQUESTS, 1.0)
+        play_expert(stage.handle, stage.runner, REQUESTS, 1.0)
 
 
 @pytest.mark.parametrize("context", list(ContextMode))
@@ -71,12 +71,12 @@ def test_the_corpus_holds_every_prompt_and_reply() -> None:
 
 
 def test_a_straying_demonstrator_takes_random_actions_and_its_lost_episodes_are_left_out() -> None:
-    face = EnvFace.make("Sokoban-v0", {})
-    requests = [EpisodeRequest(face.env.tasks.ids[number], number) for number in range(60)]
+    handle = EnvHandle.make("Sokoban-v0", {})
+    requests = [EpisodeRequest(handle.env.tasks.ids[number], number) for number in range(60)]
 
     def actions(noise: float) -> dict[str, list[str | None]]:
-        with InProcessRunner((face.env_id, face.options), 60) as runner:
-            found = play_expert(face, runner, requests, 0.9, noise)
+        with InProcessRunner((handle.env_id, handle.options), 60) as runner:
+            found = play_expert(handle, runner, requests, 0.9, noise)
         return {expert.episode.task_id: [turn.action for turn in expert.turns] for expert in found}
 
     steady, straying = actions(0.0), actions(0.4)
@@ -87,10 +87,10 @@ def test_a_straying_demonstrator_takes_random_actions_and_its_lost_episodes_are_
 
 
 def test_of_a_demonstrator_that_gives_up_only_what_it_did_before_is_cloned() -> None:
-    face = EnvFace.make("Sokoban-v0", {})
-    requests = [EpisodeRequest(face.env.tasks.ids[number], number) for number in range(30)]
-    with InProcessRunner((face.env_id, face.options), 30) as runner:
-        found = play_expert(face, runner, requests, -1.0, 0.6)
+    handle = EnvHandle.make("Sokoban-v0", {})
+    requests = [EpisodeRequest(handle.env.tasks.ids[number], number) for number in range(30)]
+    with InProcessRunner((handle.env_id, handle.options), 30) as runner:
+        found = play_expert(handle, runner, requests, -1.0, 0.6)
     gave_up = [expert for expert in found if expert.episode.stop_reason is StopReason.ABORTED]
     assert len(gave_up) > 3
     assert all(turn.reply for expert in found for turn in expert.turns)
@@ -100,10 +100,10 @@ def test_of_a_demonstrator_that_gives_up_only_what_it_did_before_is_cloned() -> 
 @pytest.mark.parametrize(("noise", "min_score"), [(0.0, -1.0), (0.01, 0.0)])
 def test_a_task_that_the_expert_cannot_solve_is_left_out(noise: float, min_score: float) -> None:
     levels = ["######\n#@ $.#\n######", "######\n#$@ .#\n######", "######\n#@$ .#\n######"]
-    face = EnvFace.make("Sokoban-v0", {"levels": levels})
+    handle = EnvHandle.make("Sokoban-v0", {"levels": levels})
     requests = [EpisodeRequest(f"list#{number}", number) for number in range(3)]
-    with InProcessRunner((face.env_id, face.options), 3) as runner:
-        found = play_expert(face, runner, requests, min_score, noise)
+    with InProcessRunner((handle.env_id, handle.options), 3) as runner:
+        found = play_expert(handle, runner, requests, min_score, noise)
         assert [expert.episode.task_id for expert in found] == ["list#0", "list#2"]
         with pytest.raises(DataError, match=r"none of the 1 oracle episodes .*deadlocked"):
-            play_expert(face, runner, requests[1:2], -1.0)
+            play_expert(handle, runner, requests[1:2], -1.0)

@@ -8,7 +8,7 @@ from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy import logprobs
 from trainers.policy.policy import Policy, resolve_device, resolve_dtype
-from trainers.policy.token_rows import PaddingSide, TokenRow, pack
+from trainers.policy.token_rows import PaddingSide, TokenRow, pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 
@@ -29,7 +29,7 @@ def whole_logits(policy, row):
 def test_scores_are_those_of_the_full_logits_at_the_sampling_temperature(temperature):
     policy = tiny_policy()
     rows = random_rows(policy, LENGTHS)
-    stats = policy.token_stats(pack(rows, policy.pad_id), temperature, greedy=True)
+    stats = policy.token_stats(pad_rows(rows, policy.pad_id), temperature, greedy=True)
     for index, row in enumerate(rows):
         logp_TV = torch.log_softmax(whole_logits(policy, row) / temperature, -1)
         for place, (token, sampled) in enumerate(zip(row.ids, row.mask, strict=True)):
@@ -48,11 +48,11 @@ def test_padding_changes_neither_scores_nor_gradients(side, extra):
     rows = random_rows(policy, LENGTHS)
     alone = []
     for row in rows:
-        stats = policy.token_stats(pack([row], policy.pad_id))
+        stats = policy.token_stats(pad_rows([row], policy.pad_id))
         (stats.logp.sum() + 0.5 * stats.entropy.sum()).backward()
         alone.append(stats.logp[0][torch.tensor(row.mask)])
     expected = gradients(policy)
-    batch = pack(rows, policy.pad_id, side=side, width=max(map(len, rows)) + extra)
+    batch = pad_rows(rows, policy.pad_id, side=side, width=max(map(len, rows)) + extra)
     stats = policy.token_stats(batch)
     for index, values in enumerate(alone):
         torch.testing.assert_close(stats.logp[index][batch.mask[index]], values, atol=1e-5, rtol=0)
@@ -62,7 +62,7 @@ def test_padding_changes_neither_scores_nor_gradients(side, extra):
 
 def test_positions_outside_the_mask_are_exactly_zero():
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id, width=20)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id, width=20)
     stats = policy.token_stats(batch, greedy=True)
     assert (stats.logp[~batch.mask] == 0).all()
     assert (stats.entropy[~batch.mask] == 0).all()
@@ -83,7 +83,7 @@ def test_gradients_reach_only_logits_that_predict_sampled_tokens():
     handle = head.register_forward_hook(lambda module, args, out: seen.append((args[0], out)))
     policy._reader.separable  # noqa: B018  the probe runs the head too
     seen.clear()
-    stats = policy.token_stats(pack([row], policy.pad_id))
+    stats = policy.token_stats(pad_rows([row], policy.pad_id))
     handle.remove()
     ((hidden, logits),) = seen
     assert hidden.shape[0] == logits.shape[0] == sum(mask)
@@ -94,19 +94,19 @@ def test_two_turns_in_one_row_score_as_two_rows():
     policy = tiny_policy()
     one, two = random_rows(policy, [(4, 3), (5, 2)])
     joined = TokenRow((*one.ids, *two.ids), (*one.mask, *two.mask), (*one.segments, *two.segments))
-    stats = policy.token_stats(pack([joined], policy.pad_id))
+    stats = policy.token_stats(pad_rows([joined], policy.pad_id))
     later = TokenRow.from_reply((*one.ids, *two.ids[:5]), two.ids[5:])
     torch.testing.assert_close(
-        stats.logp[0][:7], policy.token_stats(pack([one], policy.pad_id)).logp[0], atol=1e-5, rtol=0
+        stats.logp[0][:7], policy.token_stats(pad_rows([one], policy.pad_id)).logp[0], atol=1e-5, rtol=0
     )
     torch.testing.assert_close(
-        stats.logp[0][7:], policy.token_stats(pack([later], policy.pad_id)).logp[0][7:], atol=1e-5, rtol=0
+        stats.logp[0][7:], policy.token_stats(pad_rows([later], policy.pad_id)).logp[0][7:], atol=1e-5, rtol=0
     )
 
 
 def test_a_batch_without_sampled_tokens_scores_zero_and_still_has_a_graph():
     policy = tiny_policy()
-    stats = policy.token_stats(pack([TokenRow((1, 2, 3), (False,) * 3)], policy.pad_id))
+    stats = policy.token_stats(pad_rows([TokenRow((1, 2, 3), (False,) * 3)], policy.pad_id))
     assert (stats.logp == 0).all()
     stats.logp.sum().backward()
     assert all((p.grad == 0).all() for p in policy.parameters() if p.grad is not None)
@@ -114,7 +114,7 @@ def test_a_batch_without_sampled_tokens_scores_zero_and_still_has_a_graph():
 
 def test_the_head_in_chunks_equals_the_head_at_once(monkeypatch):
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id)
     whole = policy.token_stats(batch)
     (whole.logp.sum() + whole.entropy.sum()).backward()
     expected = gradients(policy)
@@ -136,7 +136,7 @@ def saved_logits(policy, batch, **options):
 
 def test_a_sharded_model_whose_head_runs_inside_its_forward_keeps_no_logits_either(monkeypatch):
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id)
     whole = policy.token_stats(batch, greedy=True)
     (whole.logp.sum() + whole.entropy.sum()).backward()
     expected = gradients(policy)
@@ -155,7 +155,7 @@ def test_a_sharded_model_whose_head_runs_inside_its_forward_keeps_no_logits_eith
 
 def test_entropies_that_are_only_looked_at_hold_no_logits():
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id)
     (looked_at, few), (trained, many) = (saved_logits(policy, batch, entropy_gradient=on) for on in (False, True))
     assert torch.equal(looked_at.entropy, trained.entropy)
     assert not looked_at.entropy.requires_grad and trained.entropy.requires_grad
@@ -180,7 +180,7 @@ def test_models_that_cap_their_logits_are_scored_with_the_cap():
     assert not policy._reader.separable
     (row,) = random_rows(tiny, [(4, 5)])
     logp_TV = torch.log_softmax(whole_logits(policy, row), -1)
-    stats = policy.token_stats(pack([row], policy.pad_id, width=12))
+    stats = policy.token_stats(pad_rows([row], policy.pad_id, width=12))
     for place in range(4, 9):
         torch.testing.assert_close(stats.logp[0, place], logp_TV[place - 1, row.ids[place]], atol=1e-5, rtol=0)
 
@@ -188,7 +188,7 @@ def test_models_that_cap_their_logits_are_scored_with_the_cap():
 def test_whole_distributions_are_row_major_and_normalised():
     policy = tiny_policy()
     rows = random_rows(policy, LENGTHS)
-    batch = pack(rows, policy.pad_id)
+    batch = pad_rows(rows, policy.pad_id)
     logp_NV = policy.log_distributions(batch, 0.7)
     torch.testing.assert_close(logp_NV.exp().sum(-1), torch.ones(len(logp_NV)))
     stats = policy.token_stats(batch, 0.7)
@@ -206,7 +206,7 @@ def test_impossible_logits_give_finite_entropy():
 
 def test_autocast_keeps_scores_in_float32_and_near_those_without_it():
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id)
     plain = policy.token_stats(batch)
     mixed = Policy(policy.model, policy.tokenizer, device="cpu", autocast="bfloat16").token_stats(batch)
     assert mixed.logp.dtype is torch.float32
@@ -222,12 +222,12 @@ def test_reference_copy_is_frozen_and_apart():
         policy.parameters()[0].add_(0.1)
     assert twin.checksum() == before != policy.checksum()
     assert twin.parameters() == []
-    assert twin.token_stats(pack(random_rows(policy, [(2, 2)]), 0)).logp.grad_fn is None
+    assert twin.token_stats(pad_rows(random_rows(policy, [(2, 2)]), 0)).logp.grad_fn is None
 
 
 def test_one_optimiser_step_moves_the_checksum_and_a_zero_rate_does_not():
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id)
     seen = [policy.checksum()]
     for rate in (0.0, 1e-2):
         optimizer = torch.optim.AdamW(policy.parameters(), lr=rate, weight_decay=0.0)
@@ -269,7 +269,7 @@ def test_unknown_devices_dtypes_and_temperatures_are_refused():
     with pytest.raises(ConfigError, match="dtype must be one of"):
         resolve_dtype("int3")
     with pytest.raises(ConfigError, match="temperature must be a positive number, got 0"):
-        tiny_policy().token_stats(pack([TokenRow.from_reply([1], [2])], 0), temperature=0.0)
+        tiny_policy().token_stats(pad_rows([TokenRow.from_reply([1], [2])], 0), temperature=0.0)
 
 
 def test_a_tokenizer_without_chat_template_is_named():
@@ -286,7 +286,7 @@ def test_a_tokenizer_without_chat_template_is_named():
 
 def test_recomputing_activations_changes_no_result_and_leaves_sampling_cached():
     policy = tiny_policy()
-    batch = pack(random_rows(policy, LENGTHS), policy.pad_id)
+    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id)
     stats = policy.token_stats(batch)
     stats.logp.sum().backward()
     expected = gradients(policy)
@@ -317,7 +317,7 @@ def test_a_sharded_policy_scores_as_a_whole_one(tmp_path):
         for layer in sharded.model.get_decoder().layers:
             fully_shard(layer)
         fully_shard(sharded.model)
-        batch = pack(random_rows(whole, LENGTHS), whole.pad_id)
+        batch = pad_rows(random_rows(whole, LENGTHS), whole.pad_id)
         expected, found = whole.token_stats(batch), sharded.token_stats(batch)
         torch.testing.assert_close(found.logp, expected.logp)
         expected.logp.sum().backward()

@@ -7,7 +7,7 @@ from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.lora import LoraSettings, add_lora, merged
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import pack
+from trainers.policy.token_rows import pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.checkpoint import CheckpointStore
@@ -21,7 +21,7 @@ def trained(policy, steps=2):
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-2)
     for seed in range(steps):
         rows = random_rows(policy, [(3, 4), (5, 2)], seed=seed)
-        (-policy.token_stats(pack(rows, 0)).logp.mean()).backward()
+        (-policy.token_stats(pad_rows(rows, 0)).logp.mean()).backward()
         optimizer.step()
         optimizer.zero_grad()
     return optimizer
@@ -29,7 +29,7 @@ def trained(policy, steps=2):
 
 def test_adapters_start_out_changing_nothing_and_are_all_that_is_trained():
     policy = tiny_policy()
-    batch = pack(random_rows(policy, [(4, 3), (6, 2)]), 0)
+    batch = pad_rows(random_rows(policy, [(4, 3), (6, 2)]), 0)
     before = policy.token_stats(batch).logp.detach()
     state = torch.get_rng_state()
     adapted = add_lora(policy, SMALL)
@@ -50,7 +50,7 @@ def test_sampled_log_probabilities_equal_the_trainers_with_adapters():
     )
     for row, sample in zip(rows, samples, strict=True):
         both = type(row).from_reply(row.ids, sample.ids)
-        stats = adapted.token_stats(pack([both], 0))
+        stats = adapted.token_stats(pad_rows([both], 0))
         torch.testing.assert_close(stats.logp[0, len(row.ids) :], torch.tensor(sample.logprobs), atol=1e-4, rtol=0)
 
 
@@ -64,7 +64,7 @@ def test_adapters_load_on_their_base_and_merge_into_plain_weights(tmp_path):
     assert len(again.parameters()) == len(adapted.parameters())
     merged(adapted).save(tmp_path / "merged")
     alone = Policy.load(tmp_path / "merged", device="cpu")
-    batch = pack(random_rows(alone, [(4, 3)]), 0)
+    batch = pad_rows(random_rows(alone, [(4, 3)]), 0)
     torch.testing.assert_close(alone.token_stats(batch).logp, adapted.token_stats(batch).logp, atol=1e-5, rtol=0)
     assert adapted.has_adapters
     assert not alone.has_adapters

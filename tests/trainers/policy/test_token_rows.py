@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_gym.support.errors import ConfigError, DataError
-from trainers.policy.token_rows import NO_SEGMENT, PaddingSide, TokenRow, pack, plan_microbatches
+from trainers.policy.token_rows import NO_SEGMENT, PaddingSide, TokenRow, pad_rows, plan_microbatches
 
 ROWS = st.lists(
     st.tuples(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.lists(st.integers(0, 9), max_size=6)),
@@ -18,7 +18,7 @@ ROWS = st.lists(
 @given(ROWS, st.sampled_from(PaddingSide), st.integers(0, 3))
 def test_every_row_can_be_read_back_from_the_padded_tensors(pairs, side, extra):
     rows = [TokenRow.from_reply(p, r, segment=i, episode=i // 2) for i, (p, r) in enumerate(pairs)]
-    batch = pack(rows, pad_id=9, side=side, width=max(map(len, rows)) + extra)
+    batch = pad_rows(rows, pad_id=9, side=side, width=max(map(len, rows)) + extra)
     for index, (row, (prompt, reply)) in enumerate(zip(rows, pairs, strict=True)):
         real = batch.attention_mask[index].bool()
         assert batch.input_ids[index][real].tolist() == [*prompt, *reply]
@@ -33,7 +33,9 @@ def test_every_row_can_be_read_back_from_the_padded_tensors(pairs, side, extra):
 
 def test_a_real_end_token_keeps_its_weight_when_padding_has_the_same_id():
     end = 7
-    batch = pack([TokenRow.from_reply([1, 2], [3, end]), TokenRow.from_reply([1, end, 2, 3], [end])], pad_id=end)
+    batch = pad_rows(
+        [TokenRow.from_reply([1, 2], [3, end]), TokenRow.from_reply([1, end, 2, 3], [end])], pad_id=end
+    )
     assert batch.mask.tolist() == [[False, False, True, True, False], [False, False, False, False, True]]
     assert batch.weight[batch.input_ids == end].tolist() == [1.0, 0.0, 0.0, 1.0]
 
@@ -42,7 +44,7 @@ def test_sampled_ids_are_kept_when_two_id_lists_share_one_text():
     vocabulary = {0: "a", 1: "b", 2: "ab"}
     sampled = [(0, 1), (2,)]
     assert {"".join(vocabulary[token] for token in ids) for ids in sampled} == {"ab"}
-    batch = pack([TokenRow.from_reply([1], ids) for ids in sampled], pad_id=0)
+    batch = pad_rows([TokenRow.from_reply([1], ids) for ids in sampled], pad_id=0)
     assert [batch.input_ids[i][batch.mask[i]].tolist() for i in range(2)] == [[0, 1], [2]]
 
 
@@ -53,7 +55,7 @@ def test_masked_values_never_enter_the_tensors():
         weights=(5.0, 0.5, float("nan")),
         logprobs=(float("nan"), -1.0, float("-inf")),
     )
-    batch = pack([row], pad_id=0, width=4)
+    batch = pad_rows([row], pad_id=0, width=4)
     assert batch.weight.tolist() == [[0.0, 0.5, 0.0, 0.0]]
     assert batch.sampler_logp is not None
     assert batch.sampler_logp.tolist() == [[0.0, -1.0, 0.0, 0.0]]
@@ -76,7 +78,7 @@ def test_malformed_rows_are_refused_with_the_reason(arguments, message):
 
 def test_nothing_is_cut_silently():
     with pytest.raises(ConfigError, match="would cut a row of 3 tokens"):
-        pack([TokenRow.from_reply([1, 2], [3])], pad_id=0, width=2)
+        pad_rows([TokenRow.from_reply([1, 2], [3])], pad_id=0, width=2)
 
 
 @given(
@@ -99,6 +101,6 @@ def test_microbatches_hold_every_row_once_within_the_budget_and_keep_groups_whol
 
 
 def test_rows_move_to_a_device_together():
-    batch = pack([TokenRow.from_reply([1], [2], logprobs=[-0.5])], pad_id=0).to(torch.device("cpu"))
+    batch = pad_rows([TokenRow.from_reply([1], [2], logprobs=[-0.5])], pad_id=0).to(torch.device("cpu"))
     assert batch.sampler_logp is not None
     assert len(batch) == 1

@@ -11,7 +11,7 @@ from tests.trainers.loop import FAULTY, ScriptedSampler, door_encoder, door_stag
 from tests.trainers.toys import tiny_policy
 from trainers.rollout.collect import Collected, GroupCollector
 from trainers.rollout.curriculum import Part
-from trainers.rollout.environments import Lane, Lanes
+from trainers.rollout.environments import TrainEnv, TrainEnvs
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.task_order import TaskSampler
 from trainers.settings.algorithm import AlgorithmConfig
@@ -42,11 +42,11 @@ def collect(
     sampler: Script, algorithm: AlgorithmConfig, iteration: int = 0, position: int = 0, **options: object
 ) -> tuple[Collected, TaskSampler]:
     stage = door_stage(GROUPS * SIZE, FAULTY, max_turns=1, **options)
-    tasks = TaskSampler(stage.face.env.tasks, 0, position)
+    tasks = TaskSampler(stage.handle.env.tasks, 0, position)
     encoder = door_encoder(tiny_policy(), ContextMode.WINDOW)
     settings = SamplingSettings(max_reply_tokens=40)
-    lanes = Lanes([Lane(Part("", 1.0, EnvSettings()), stage, tasks)])
-    collector = GroupCollector(lanes, lambda lane: encoder, sampler, settings, algorithm, GROUPS, SIZE, 11)
+    envs = TrainEnvs([TrainEnv(Part("", 1.0, EnvSettings()), stage, tasks)])
+    collector = GroupCollector(envs, lambda env: encoder, sampler, settings, algorithm, GROUPS, SIZE, 11)
     with stage.runner:
         return collector.collect(iteration), tasks
 

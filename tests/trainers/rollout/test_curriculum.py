@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_gym.support.errors import ConfigError
-from trainers.rollout.curriculum import Course, apportion, at_stage, deal, parts
+from trainers.rollout.curriculum import Curriculum, apportion, at_stage, deal, parts
 from trainers.settings.config import DifficultyStage, EnvSettings
 from trainers.settings.reading import resolve_config, to_values
 
@@ -52,27 +52,31 @@ def test_two_to_one_is_dealt_two_to_one() -> None:
 
 
 def test_a_stage_ends_after_its_iterations_or_at_its_success() -> None:
-    course = Course([DifficultyStage(iterations=2), DifficultyStage(success=0.5, window=2), DifficultyStage()])
-    assert [course.advance(0.0), course.advance(0.0)] == [False, True]
-    found = [course.advance(value) for value in (0.9, 0.0, None, 0.6, 0.4)]
+    curriculum = Curriculum(
+        [DifficultyStage(iterations=2), DifficultyStage(success=0.5, window=2), DifficultyStage()]
+    )
+    assert [curriculum.advance(0.0), curriculum.advance(0.0)] == [False, True]
+    found = [curriculum.advance(value) for value in (0.9, 0.0, None, 0.6, 0.4)]
     assert found == [False, False, False, False, True]  # the last two reach a mean of 0.5
-    assert course.stage == 2
-    assert not any(course.advance(1.0) for _ in range(9))
+    assert curriculum.stage == 2
+    assert not any(curriculum.advance(1.0) for _ in range(9))
 
 
 def test_success_of_an_earlier_stage_does_not_count_in_the_next() -> None:
-    course = Course([DifficultyStage(success=0.5, window=1), DifficultyStage(success=0.5), DifficultyStage()])
-    assert course.advance(1.0)
-    assert [course.advance(1.0) for _ in range(3)] == [False, False, True]
+    curriculum = Curriculum(
+        [DifficultyStage(success=0.5, window=1), DifficultyStage(success=0.5), DifficultyStage()]
+    )
+    assert curriculum.advance(1.0)
+    assert [curriculum.advance(1.0) for _ in range(3)] == [False, False, True]
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=30), st.integers(0, 30))
 def test_a_course_goes_on_from_its_saved_state(successes: list[float | None], cut: int) -> None:
     stages = [DifficultyStage(success=0.6, iterations=7), DifficultyStage(success=0.4, window=2), DifficultyStage()]
-    whole, broken = Course(stages), Course(stages)
+    whole, broken = Curriculum(stages), Curriculum(stages)
     expected = [whole.advance(value) for value in successes]
     found = [broken.advance(value) for value in successes[:cut]]
-    resumed = Course(stages)
+    resumed = Curriculum(stages)
     resumed.load_state_dict(json.loads(json.dumps(broken.state_dict())))
     assert found + [resumed.advance(value) for value in successes[cut:]] == expected
 

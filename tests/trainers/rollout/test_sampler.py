@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent_gym.core.info import FinishReason
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler, choose
 
@@ -33,7 +33,7 @@ def test_recorded_log_probabilities_equal_the_trainers(temperature):
         TokenRow.from_reply(prompt, sample.ids, segment=index, logprobs=sample.logprobs)
         for index, (prompt, sample) in enumerate(zip(prompts, samples, strict=True))
     ]
-    batch = pack(rows, policy.pad_id)
+    batch = pad_rows(rows, policy.pad_id)
     stats = policy.token_stats(batch, temperature)
     torch.testing.assert_close(stats.logp, batch.sampler_logp, atol=1e-4, rtol=0)
     entropies = [torch.tensor(sample.entropies) for sample in samples]
@@ -114,7 +114,7 @@ def test_greedy_replies_take_the_likeliest_token_every_time():
     policy = tiny_policy()
     prompts = prompts_of(policy, 1)
     samples = HFSampler(policy).generate(prompts, SamplingSettings(max_reply_tokens=5, greedy=True))
-    batch = pack([TokenRow.from_reply(p, s.ids) for p, s in zip(prompts, samples, strict=True)], policy.pad_id)
+    batch = pad_rows([TokenRow.from_reply(p, s.ids) for p, s in zip(prompts, samples, strict=True)], policy.pad_id)
     assert torch.equal(policy.token_stats(batch, greedy=True).greedy, batch.mask)
 
 
@@ -127,7 +127,7 @@ def test_one_optimiser_step_changes_the_checksum_and_the_greedy_reply():
     wanted = policy.encode("<action>up</action>")
     assert list(before.ids) != wanted
     optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-2)
-    (-policy.token_stats(pack([TokenRow.from_reply(prompt, wanted)], policy.pad_id)).logp.sum()).backward()
+    (-policy.token_stats(pad_rows([TokenRow.from_reply(prompt, wanted)], policy.pad_id)).logp.sum()).backward()
     optimizer.step()
     sampler.sync(policy)
     (after,) = sampler.generate([prompt], settings)

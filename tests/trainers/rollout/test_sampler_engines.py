@@ -13,7 +13,7 @@ from tests.trainers.runs import metrics, new_run, small_config, train
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.lora import LoraSettings, add_lora
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.policy.weights import weights_checksum, write_weights
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
@@ -56,7 +56,7 @@ def seeded(seed=0):
 
 def step(policy):
     optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-2)
-    (-policy.token_stats(pack(random_rows(policy, [(3, 4), (5, 2)]), 0)).logp.mean()).backward()
+    (-policy.token_stats(pad_rows(random_rows(policy, [(3, 4), (5, 2)]), 0)).logp.mean()).backward()
     optimizer.step()
 
 
@@ -65,7 +65,7 @@ def scores(policy, asked, samples):
         TokenRow.from_reply(p, s.ids, segment=n, logprobs=s.logprobs)
         for n, (p, s) in enumerate(zip(asked, samples, strict=True))
     ]
-    batch = pack(rows, policy.pad_id, device=policy.device)
+    batch = pad_rows(rows, policy.pad_id, device=policy.device)
     return policy.token_stats(batch, SETTINGS.temperature, entropy=False).logp, batch.sampler_logp
 
 

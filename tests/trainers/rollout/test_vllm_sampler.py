@@ -23,7 +23,7 @@ from agent_gym.support.errors import WorkerError
 from tests.trainers.runs import metrics, new_run, train
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.rollout.samplers.vllm import VLLMSampler
@@ -93,7 +93,7 @@ def gap(policy: Policy, sampler: VLLMSampler) -> float:
     settings = SamplingSettings(max_reply_tokens=8)
     (sample,) = sampler.generate([prompt], settings, torch.Generator().manual_seed(1))
     row = TokenRow.from_reply(prompt, sample.ids)
-    scored = policy.token_stats(pack([row], policy.pad_id), entropy=False).logp.detach()
+    scored = policy.token_stats(pad_rows([row], policy.pad_id), entropy=False).logp.detach()
     return float((scored[0, len(prompt) :] - torch.tensor(sample.logprobs)).abs().max())
 
 

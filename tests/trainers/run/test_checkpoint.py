@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import pack
+from trainers.policy.token_rows import pad_rows
 from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.checkpoint import CheckpointStore, CheckpointWarning, open_checkpoint
@@ -62,7 +62,7 @@ class Run:
         seed = self.generators["order"].randrange(10_000)
         rows = random_rows(self.policy, [(3, 4), (5, 2)], seed=seed)
         self.optimizer.zero_grad()
-        (-self.policy.token_stats(pack(rows, 0)).logp.mean()).backward()
+        (-self.policy.token_stats(pad_rows(rows, 0)).logp.mean()).backward()
         self.optimizer.step()
         self.scheduler.step()
 

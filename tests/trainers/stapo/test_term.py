@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_gym.support.errors import DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.run.metrics import METRICS
 from trainers.settings.stapo import PenaltyKind, StapoSettings
 from trainers.stapo.term import (
@@ -157,7 +157,7 @@ def test_the_gradient_is_that_of_the_formula_on_one_row_at_a_time() -> None:
     for row in rows:
         start = row.mask.index(True)
         twin = TokenRow.from_reply(masks[row.segments[start]], row.ids[start:])  # type: ignore[index]
-        log_p, log_q = (policy.log_distributions(pack([r], policy.pad_id), 0.7) for r in (row, twin))
+        log_p, log_q = (policy.log_distributions(pad_rows([r], policy.pad_id), 0.7) for r in (row, twin))
         p, q = log_p.exp(), log_q.exp()
         reward = (p * (log_p - log_q)).sum(-1).clamp_max(chosen.kappa).mean()
         entropies = (-(p * log_p).sum(-1).mean(), -(q * log_q).sum(-1).mean())

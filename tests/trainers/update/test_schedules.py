@@ -1,4 +1,4 @@
-"""Learning rates: a warm-up over steps times a course over iterations."""
+"""Learning rates: a warm-up over steps times a curriculum over iterations."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ import torch
 from agent_gym.core.info import FinishReason
 from agent_gym.support.errors import ConfigError, DataError, WorkerError
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import TokenRow, pack
+from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.policy.weights import weights_checksum, write_weights
 from trainers.rollout.samplers.base import Sample, SamplingSettings
 
@@ -237,7 +237,7 @@ def check_engine(sampler: Sampler, policy: Policy) -> None:
     settings = SamplingSettings(max_reply_tokens=_PROBE_TOKENS)
     (said,) = sampler.generate([prompt], settings, torch.Generator().manual_seed(0))
     row = TokenRow.from_reply(prompt, said.ids)
-    scored = policy.token_stats(pack([row], policy.pad_id, device=policy.device), entropy=False).logp
+    scored = policy.token_stats(pad_rows([row], policy.pad_id, device=policy.device), entropy=False).logp
     gap = scored[0, len(prompt) :].cpu() - torch.tensor(said.logprobs)
     found = float(gap.abs().mean())
     if not found <= _GROSS_GAP:
