@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_gym.core.prompts import ContextMode
-from trainers.rollout.curriculum import at_stage, parts
-from trainers.settings.config import TINY, TrainConfig
+from trainers.settings.env import at_stage, parts
+from trainers.settings.model import TINY
+from trainers.settings.run import TrainConfig
 
 GIB = 2**30
 OVERHEAD_BYTES = 1.5 * GIB
@@ -313,8 +314,8 @@ def model_shape(config: TrainConfig) -> ModelShape:
     import torch
 
     from agent_gym.support.errors import DataError
+    from trainers.policy.devices import resolve_dtype
     from trainers.policy.files import locate_model
-    from trainers.policy.policy import resolve_dtype
 
     settings = config.model
     with torch.device("meta"):

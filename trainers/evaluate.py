@@ -13,13 +13,12 @@ from agent_gym.play.episode import EpisodeWriter
 from agent_gym.support.seeding import stable_hash
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
-from trainers.rollout.conversation import PromptEncoder
+from trainers.rollout.conversation import PromptEncoder, prompt_encoder
 from trainers.rollout.curriculum import apportion
-from trainers.rollout.environments import TrainEnvs
+from trainers.rollout.environments import SplitEnvs, TrainEnvs, prompt_builder
 from trainers.rollout.evaluation import Evaluation, combine, distinct_tasks, evaluate_policy
 from trainers.rollout.samplers.base import Sampler
-from trainers.settings.config import TrainConfig
-from trainers.setup import SplitEnvs, evaluation_sampling, prompt_builder, prompt_encoder
+from trainers.settings.run import TrainConfig
 
 TEST = "test"
 POOL = "pool"
@@ -81,7 +80,7 @@ class RunEvaluator:
         self._sampler, self._seed = sampler, config.seed
         self._episodes, self._reporter, self._should_stop = episodes, reporter, should_stop
         self._ranks, self._drawing = ranks or Ranks(), sampling
-        self._sampling = evaluation_sampling(config)
+        self._sampling = config.evaluation_sampling
         settings = config.evaluation
         self._plans: dict[str, list[Plan]] = {TEST: []}
         final = settings.final_episodes or settings.episodes

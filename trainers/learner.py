@@ -8,7 +8,7 @@ from trainers.policy.ranks import Ranks
 from trainers.rollout.collect import Collected
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.settings.algorithm import ENTROPY_ADVANTAGES
-from trainers.settings.config import TrainConfig
+from trainers.settings.run import TrainConfig
 from trainers.stapo.term import SelectiveReport
 from trainers.stapo.turns import Selection
 from trainers.update.advantages import compute_advantages

@@ -21,16 +21,19 @@ from agent_gym.support.errors import DataError
 from trainers.cold_start.start import ColdStartStoppedError, Start
 from trainers.evaluate import TEST, RunEvaluator
 from trainers.learner import Learner
+from trainers.policy.devices import configure_torch
 from trainers.policy.lora import reference_of
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
 from trainers.preflight import check_parts, check_prompts
 from trainers.report import write_report
 from trainers.rollout.collect import Collected, GroupCollector
-from trainers.rollout.environments import TrainEnvs
+from trainers.rollout.conversation import prompt_encoder
+from trainers.rollout.environments import TrainEnvs, prompt_builder
 from trainers.rollout.evaluation import summarise_groups
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.rollout.samplers.base import Sampler
+from trainers.rollout.samplers.make import make_sampler
 from trainers.run.checkpoint import Checkpoint, CheckpointStore, Savable, open_checkpoint
 from trainers.run.clock import Clock
 from trainers.run.detector import ADVICE
@@ -39,14 +42,7 @@ from trainers.run.reporter import Reporter
 from trainers.run.state import OptimizerState
 from trainers.run.tracking import NoTracker, RunTracker, Tracker, read_metrics
 from trainers.run.warnings import WarningMonitor
-from trainers.settings.config import TrainConfig
-from trainers.setup import (
-    configure_torch,
-    make_sampler,
-    prompt_builder,
-    prompt_encoder,
-    training_sampling,
-)
+from trainers.settings.run import TrainConfig
 from trainers.stapo.log import OutlierLog, outlier_rows
 from trainers.update.schedules import LearningRate
 from trainers.update.updater import Updater
@@ -88,7 +84,7 @@ class Trainer:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
         config = self.config
         check_parts(config, self.ranks, started=self.ranks.from_main(self.folder.reference.is_dir()))
-        configure_torch(config)
+        configure_torch(config.run)
         with ExitStack() as stack:
             envs = stack.enter_context(closing(TrainEnvs.make(config, self.ranks.size)))
             check_prompts(envs)
@@ -135,7 +131,7 @@ class Trainer:
             first = checkpoint.step
             envs.load_state_dict(state["lanes"])
             self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
-        sampler = stack.enter_context(closing(make_sampler(policy, config)))
+        sampler = stack.enter_context(closing(make_sampler(policy, config.rollout)))
         evaluator = RunEvaluator(
             config,
             policy,
@@ -153,7 +149,7 @@ class Trainer:
                 policy, prompt_builder(env.train.handle, env.settings), config, self._sources
             ),
             sampler,
-            training_sampling(config),
+            config.rollout.sampling(),
             config.algorithm,
             config.rollout.groups,
             config.rollout.group_size,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from agent_gym.support.errors import ConfigError
+from trainers.policy.devices import resolve_device, resolve_dtype
 from trainers.policy.files import check_model
-from trainers.policy.policy import resolve_device, resolve_dtype
 from trainers.policy.ranks import Ranks
-from trainers.rollout.environments import TrainEnvs
-from trainers.settings.config import SamplerKind, TrainConfig
-from trainers.setup import prompt_builder
+from trainers.rollout.environments import TrainEnvs, prompt_builder
+from trainers.settings.rollout import SamplerKind
+from trainers.settings.run import TrainConfig
 
 
 def check_parts(config: TrainConfig, ranks: Ranks, *, started: bool = False) -> None:

@@ -82,7 +82,7 @@ def convert(folder: str | Path, dtype: str = "bfloat16") -> Path:
 def _read(source: Path, dtype: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    from trainers.policy.policy import resolve_dtype
+    from trainers.policy.devices import resolve_dtype
 
     model = AutoModelForCausalLM.from_pretrained(
         str(source.parent),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import ROOT, Block, blocks
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import resolve_config
+from trainers.settings.run import TrainConfig
 
 TUTORIAL = "docs/tutorial.md"
 PYTHON = [block for block in blocks() if block.language == "python"]

@@ -82,15 +82,17 @@ class TestRayPool:
             runner.step({0: "say a"})
 
     def test_a_training_stage_plays_in_actors_what_it_plays_in_process(self, pool) -> None:  # type: ignore[no-untyped-def]
+        from trainers.setup import Stage
+
         from agent_gym.core.prompts import ContextMode
         from agent_gym.play.driver import EpisodeRequest, play_episodes
         from tests.trainers.toys import tiny_policy
         from trainers.rollout.agent import EpisodeDraws, PolicyAgent
         from trainers.rollout.conversation import PromptEncoder
-        from trainers.rollout.samplers.base import SamplingSettings
+        from trainers.rollout.environments import prompt_builder
         from trainers.rollout.samplers.hf import HFSampler
-        from trainers.settings.config import EnvSettings
-        from trainers.setup import Stage, prompt_builder
+        from trainers.settings.env import EnvSettings
+        from trainers.settings.sampling import SamplingSettings
 
         policy = tiny_policy()
         played = []

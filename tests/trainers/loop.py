@@ -18,8 +18,9 @@ from tests.toy import COMPACT, PROMPT, DoorEnv
 from trainers.policy.policy import Policy
 from trainers.rollout.agent import PolicyAgent
 from trainers.rollout.conversation import PromptEncoder
-from trainers.rollout.samplers.base import Sample, Sampler, SamplingSettings
-from trainers.setup import SplitEnvs
+from trainers.rollout.environments import SplitEnvs
+from trainers.rollout.samplers.base import Sample, Sampler
+from trainers.settings.sampling import SamplingSettings
 
 DOOR = "toy/Door-v0"
 FAULTY = "toy/FaultyDoor-v0"

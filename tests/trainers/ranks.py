@@ -22,21 +22,23 @@ from tests.trainers.toys import random_rows, tiny_policy
 from tests.trainers.update.test_updater import ADVANTAGES, LENGTHS, batch_of, level
 from trainers.loop import Trainer
 from trainers.policy import logprobs
-from trainers.policy.lora import LoraSettings, Scorer, add_lora, reference_of
+from trainers.policy.logprobs import Scorer
+from trainers.policy.lora import add_lora, reference_of
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks, leave, open_ranks
 from trainers.policy.sharding import shard, whole_weights
 from trainers.rollout.collect import GroupCollector
-from trainers.rollout.curriculum import Part
 from trainers.rollout.environments import TrainEnv, TrainEnvs
 from trainers.rollout.masked_prompts import PromptSources
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.rollout.task_order import TaskSampler
 from trainers.run.folder import RunFolder
 from trainers.run.reporter import SilentReporter
 from trainers.settings.algorithm import ALGORITHMS, Aggregation, AlgorithmConfig, GroupFilter, ImportanceLevel
-from trainers.settings.config import EnvSettings, OptimSettings
+from trainers.settings.env import EnvSettings, Part
+from trainers.settings.lora import LoraSettings
+from trainers.settings.optim import OptimSettings
+from trainers.settings.sampling import SamplingSettings
 from trainers.settings.stapo import Side, StapoSettings
 from trainers.stapo.term import SelectiveReport
 from trainers.stapo.turns import Selection

@@ -11,9 +11,10 @@ from typing import Any
 from agent_gym.core.info import StopReason
 from agent_gym.play.episode import Episode, EpisodeWriter, Turn
 from tests.trainers.runs import small_config
-from trainers.run.detector import WarningName, detect, timeline
+from trainers.run.detector import detect, timeline
 from trainers.run.folder import RunFolder
 from trainers.run.metrics import METRICS
+from trainers.settings.warnings import WarningName
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=document.title='taken'>"
 

@@ -21,8 +21,8 @@ from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.folder import RunFolder
 from trainers.run.reporter import SilentReporter
 from trainers.run.tracking import read_metrics
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import merge, resolve_config
+from trainers.settings.run import TrainConfig
 
 SMALL: dict[str, Any] = {
     "algorithm": {"name": "sampo", "eps_low": 0.15, "eps_high": 0.2},

@@ -30,10 +30,10 @@ from trainers.estimate import (
 from trainers.policy.policy import Policy
 from trainers.policy.tiny import TinySpec, tiny_model
 from trainers.policy.token_rows import pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import read_preset, resolve_config
+from trainers.settings.run import TrainConfig
+from trainers.settings.sampling import SamplingSettings
 
 DEVICE = DEVICES["H100-80GB"]
 

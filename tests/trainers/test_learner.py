@@ -22,8 +22,8 @@ from trainers.policy.ranks import Ranks
 from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.rollout.collect import Collected
 from trainers.run.folder import RunFolder
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import resolve_config
+from trainers.settings.run import TrainConfig
 from trainers.update.batch import Batch
 from trainers.update.schedules import LearningRate
 from trainers.update.updater import Event, Updater

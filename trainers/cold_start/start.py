@@ -13,23 +13,18 @@ from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import derive_seed
 from trainers.cold_start.cloning import Cloning, CloningStep
 from trainers.cold_start.experts import ExpertEpisode, corpus, expert_rows, play_expert
+from trainers.policy.loading import load_policy, load_trained, prepare_training, tiny_policy
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
+from trainers.rollout.conversation import prompt_encoder
 from trainers.rollout.curriculum import apportion
-from trainers.rollout.environments import TrainEnvs
+from trainers.rollout.environments import TrainEnvs, prompt_builder
 from trainers.rollout.task_order import TaskSampler
 from trainers.run.checkpoint import CheckpointStore
 from trainers.run.folder import RunFolder
 from trainers.run.reporter import Reporter
-from trainers.settings.config import TINY, TrainConfig
-from trainers.setup import (
-    load_policy,
-    load_trained,
-    prepare_training,
-    prompt_builder,
-    prompt_encoder,
-    tiny_policy,
-)
+from trainers.settings.model import TINY
+from trainers.settings.run import TrainConfig
 
 _SAVE_SECONDS = 60.0
 """Time between checkpoints of cloning: what a kill costs at most."""

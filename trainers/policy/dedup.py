@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from trainers.policy.logprobs import TokenStats
-from trainers.policy.lora import Scorer
+from trainers.policy.logprobs import Scorer, TokenStats
 from trainers.policy.token_rows import PaddedRows, TokenRow, plan_microbatches
 
 

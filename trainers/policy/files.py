@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from agent_gym.support.errors import DataError
-from trainers.settings.config import TINY, ModelSettings
+from trainers.settings.model import TINY, ModelSettings
 
 ADAPTER_CONFIG = "adapter_config.json"
 _CONFIG = "config.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -39,6 +39,22 @@ class TokenStats:
     logp: torch.Tensor
     entropy: torch.Tensor | None = None
     greedy: torch.Tensor | None = None
+
+
+class Scorer(Protocol):
+    """Scores given tokens; a `Policy` does, and so does a reference that shares one's weights."""
+
+    def token_stats(
+        self,
+        batch: PaddedRows,
+        temperature: float = 1.0,
+        entropy: bool = True,
+        greedy: bool = False,
+        *,
+        entropy_gradient: bool = True,
+    ) -> TokenStats:
+        """Score the sampled tokens of `batch`; see `Policy.token_stats`."""
+        ...
 
 
 def check_temperature(temperature: float) -> None:

@@ -8,35 +8,19 @@ in training: `reference_of` keeps the adapters' starting weights only, or nothin
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from agent_gym.support.errors import ConfigError, DataError
-from trainers.policy.files import ADAPTER_CONFIG, base_of
-from trainers.policy.logprobs import TokenStats
+from agent_gym.support.errors import ConfigError
+from trainers.policy.logprobs import Scorer, TokenStats
 from trainers.policy.policy import Policy
+from trainers.policy.storage import AdaptersOnly, WholeModel
 from trainers.policy.token_rows import PaddedRows
-from trainers.run.state import place_like
+from trainers.policy.weights import place_like
 from trainers.settings.lora import LoraSettings
-
-__all__ = [
-    "AdapterReference",
-    "LoraSettings",
-    "Scorer",
-    "add_lora",
-    "is_adapter_folder",
-    "load_adapters",
-    "load_on_base",
-    "merged",
-    "reference_of",
-    "save_adapters",
-]
-
-_ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
 def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
@@ -68,28 +52,12 @@ def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
             model = get_peft_model(policy.model, config)
         except ValueError as error:
             raise ConfigError(f"no adapter can be put on {targets!r}: {error}") from error
-    return policy.with_model(model)
+    return policy.with_model(model, AdaptersOnly())
 
 
 def merged(policy: Policy) -> Policy:
     """Return a copy whose adapters are added into plain weights; it saves and loads without the base."""
-    return policy.with_model(copy.deepcopy(policy.model).merge_and_unload())
-
-
-class Scorer(Protocol):
-    """Scores given tokens; a `Policy` does, and so does a reference that shares one's weights."""
-
-    def token_stats(
-        self,
-        batch: PaddedRows,
-        temperature: float = 1.0,
-        entropy: bool = True,
-        greedy: bool = False,
-        *,
-        entropy_gradient: bool = True,
-    ) -> TokenStats:
-        """Score the sampled tokens of `batch`; see `Policy.token_stats`."""
-        ...
+    return policy.with_model(copy.deepcopy(policy.model).merge_and_unload(), WholeModel())
 
 
 class AdapterReference:
@@ -122,11 +90,6 @@ class AdapterReference:
         with self._in_place():
             return self._policy.token_stats(batch, temperature, entropy, greedy)
 
-    @property
-    def n_kept(self) -> int:
-        """Number of weights held apart from the policy's."""
-        return sum(value.numel() for value in self._kept or ())
-
     def _in_place(self) -> AbstractContextManager[Any]:
         if self._kept is None:
             switched_off: AbstractContextManager[Any] = self._policy.model.disable_adapter()
@@ -150,50 +113,3 @@ class AdapterReference:
 def reference_of(policy: Policy) -> Scorer:
     """Return the policy as it is now, frozen, for a KL term: a copy, or with adapters one without."""
     return AdapterReference(policy) if policy.has_adapters else policy.reference_copy()
-
-
-def is_adapter_folder(folder: str | Path) -> bool:
-    """Return whether `folder` holds adapters rather than a whole model."""
-    return (Path(folder) / ADAPTER_CONFIG).is_file()
-
-
-def save_adapters(model: Any, folder: str | Path, weights: Mapping[str, torch.Tensor] | None = None) -> None:
-    """Write the adapters of a peft model; `weights` is its whole state dict, where its own is sharded."""
-    # Deciding whether embeddings belong to an adapter would ask the hub for the base model's config.
-    model.save_pretrained(str(folder), save_embedding_layers=False, state_dict=weights)
-
-
-def load_adapters(model: Any, folder: str | Path) -> None:
-    """Replace a peft model's adapter weights, in place.
-
-    Raises:
-        DataError: The folder holds no adapters, or others.
-    """
-    from peft import get_peft_model_state_dict, set_peft_model_state_dict
-    from safetensors.torch import load_file
-
-    file = Path(folder) / _ADAPTER_WEIGHTS
-    if not file.is_file():
-        raise DataError(f"{str(folder)!r} holds no adapters: {_ADAPTER_WEIGHTS} is missing")
-    saved = load_file(str(file))
-    expected = {key: value.shape for key, value in get_peft_model_state_dict(model).items()}
-    if {key: value.shape for key, value in saved.items()} != expected:
-        raise DataError(
-            f"{str(file)!r} holds {len(saved)} adapter tensors that do not fit, expected {len(expected)} of the "
-            "model's rank and targets"
-        )
-    own = get_peft_model_state_dict(model)
-    set_peft_model_state_dict(model, {name: place_like(value, own[name]) for name, value in saved.items()})
-
-
-def load_on_base(folder: str | Path, load_base: Callable[[str], Any]) -> Any:
-    """Return a peft model: the base that an adapter folder names, with its adapters, trainable.
-
-    Raises:
-        DataError: The folder does not name its base.
-    """
-    from peft import PeftModel
-
-    base = base_of(folder)
-    assert base is not None
-    return PeftModel.from_pretrained(load_base(base), str(folder), is_trainable=True)

@@ -11,7 +11,6 @@ log-probabilities differ from the sampler's, and the importance ratio of an unch
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -19,51 +18,12 @@ from typing import Any
 
 import torch
 
-from agent_gym.support.errors import ConfigError, DataError
-from trainers.policy.files import find_model
+from agent_gym.support.errors import ConfigError
+from trainers.policy.devices import resolve_device, resolve_dtype
 from trainers.policy.logprobs import HeadReader, TokenStats, log_distributions, token_stats
+from trainers.policy.storage import Storage, WholeModel, load_model
 from trainers.policy.token_rows import PaddedRows
 from trainers.policy.weights import weights_checksum
-from trainers.run.state import place_like
-
-_GENERIC_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
-
-
-def resolve_device(name: str) -> torch.device:
-    """Return the device for "auto" (CUDA, else MPS, else CPU) or any name torch knows.
-
-    Raises:
-        ConfigError: The name is unknown or the device is not present.
-    """
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name!r}") from error
-    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not present.get(device.type, True):
-        raise ConfigError(f"device {name!r} is not available here; use device='auto' or 'cpu'")
-    return device
-
-
-def resolve_dtype(name: str) -> torch.dtype:
-    """Return the torch dtype of "float32", "bfloat16", "float16" or "float64".
-
-    Raises:
-        ConfigError: Another name.
-    """
-    known = {
-        "float32": torch.float32,
-        "bfloat16": torch.bfloat16,
-        "float16": torch.float16,
-        "float64": torch.float64,
-    }
-    if name not in known:
-        raise ConfigError(f"dtype must be one of {', '.join(known)}, got {name!r}")
-    return known[name]
 
 
 class Policy:
@@ -77,6 +37,7 @@ class Policy:
         autocast: Compute dtype while the weights keep theirs ("bfloat16" over float32 weights, say); None
             computes in the dtype of the weights.
         chat_template_kwargs: Extra variables for the chat template (such as `enable_thinking`).
+        storage: How the weights are written and read; None for a whole model.
 
     Attributes:
         eos_ids: Ids that end a reply.
@@ -93,10 +54,12 @@ class Policy:
         device: str = "auto",
         autocast: str | None = None,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self.device = resolve_device(device)
         self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
+        self.storage: Storage = storage or WholeModel()
         self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
         self.eos_ids = _eos_ids(model, tokenizer)
@@ -132,60 +95,26 @@ class Policy:
             ConfigError: Unknown device or dtype.
         """
         wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
-        source = find_model(path_or_id, allow_downloads) or path_or_id
-
-        from transformers import AutoModelForCausalLM
-
-        from trainers.policy import lora
-
-        local = not allow_downloads
-
-        def load_model(name: str) -> Any:
-            place = find_model(name, allow_downloads) or name
-            # Adapters name their base by the place it was loaded from, wherever they are loaded again.
-            model = AutoModelForCausalLM.from_pretrained(
-                str(place.resolve()) if isinstance(place, Path) else place,
-                dtype=wanted,
-                local_files_only=local,
-                use_safetensors=True,
-            )
-            if not Path(name).is_dir():
-                model.name_or_path = name  # rather than a place in the cache
-            return model
-
-        try:
-            with _no_progress_bars():
-                if lora.is_adapter_folder(source):
-                    model = lora.load_on_base(source, load_model)
-                else:
-                    model = load_model(str(path_or_id))
-            tokenizer = _load_tokenizer(source, local)
-        except DataError:
-            raise
-        except (OSError, ValueError) as error:
-            what = " ".join(str(error).split())
-            raise DataError(
-                f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}; check what is "
-                f"there. ({what})"
-            ) from error
-        return cls(model, tokenizer, device=device, autocast=autocast, chat_template_kwargs=chat_template_kwargs)
+        model, tokenizer, storage = load_model(path_or_id, dtype=wanted, allow_downloads=allow_downloads)
+        return cls(
+            model,
+            tokenizer,
+            device=device,
+            autocast=autocast,
+            chat_template_kwargs=chat_template_kwargs,
+            storage=storage,
+        )
 
     def save(self, folder: str | Path, *, weights: Mapping[str, torch.Tensor] | None = None) -> None:
         """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back.
 
-        Of a policy with adapters only these are written, see `trainers.policy.lora`.
+        Of a policy with adapters only these are written, see `trainers.policy.storage`.
 
         Args:
             folder: Where to.
             weights: The model's whole state dict, where its own is sharded.
         """
-        from trainers.policy import lora
-
-        with _no_progress_bars():
-            if self.has_adapters:
-                lora.save_adapters(self.model, folder, weights)
-            else:
-                self.model.save_pretrained(str(folder), state_dict=weights)
+        self.storage.save(self.model, folder, weights)
         self.tokenizer.save_pretrained(str(folder))
 
     def load_weights(self, folder: str | Path) -> None:
@@ -194,25 +123,7 @@ class Policy:
         Raises:
             DataError: The folder has no such model, or one of another shape.
         """
-        from transformers import AutoModelForCausalLM
-
-        from trainers.policy import lora
-
-        if self.has_adapters:
-            lora.load_adapters(self.model, folder)
-            return
-        try:
-            with _no_progress_bars():
-                fresh = AutoModelForCausalLM.from_pretrained(
-                    str(folder), dtype=self.model.dtype, local_files_only=True, use_safetensors=True
-                )
-            own = self.model.state_dict()
-            whole = fresh.state_dict()
-            self.model.load_state_dict(
-                {name: place_like(value, own[name]) if name in own else value for name, value in whole.items()}
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise DataError(f"{str(folder)!r} does not hold weights for this model: {error}") from error
+        self.storage.load(self.model, folder)
 
     # -- text and ids --------------------------------------------------------------------------------------
 
@@ -348,9 +259,10 @@ class Policy:
         """Return a frozen copy with its own weights, for the KL term; the tokenizer is shared."""
         return self.with_model(copy.deepcopy(self.model).requires_grad_(False))
 
-    def with_model(self, model: Any) -> Policy:
-        """Return a policy around another model; device, tokenizer and settings are shared."""
+    def with_model(self, model: Any, storage: Storage | None = None) -> Policy:
+        """Return a policy around another model, which shares device, tokenizer, settings and, if None, storage."""
         twin = copy.copy(self)
+        twin.storage = storage or self.storage
         twin.model = model.to(self.device).eval()
         twin.renew_reader()
         return twin
@@ -389,31 +301,3 @@ def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     if not found:
         raise ConfigError("neither the tokenizer nor the generation config names an end-of-text token; set one")
     return frozenset(found)
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """Keep the bars that saving and loading draw off the terminal; the user's setting is put back."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _load_tokenizer(path_or_id: str | Path, local: bool) -> Any:
-    """Load a tokenizer as the class it was saved as.
-
-    Auto classes map a model type to that family's tokenizer, whose pre-tokenisation would replace the one of
-    a tokenizer trained by `trainers.policy.tiny` and saved beside such a model.
-    """
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    config = Path(path_or_id) / "tokenizer_config.json"
-    saved_as = json.loads(config.read_text("utf-8")).get("tokenizer_class") if config.is_file() else None
-    chosen = PreTrainedTokenizerFast if saved_as in _GENERIC_TOKENIZERS else AutoTokenizer
-    return chosen.from_pretrained(str(path_or_id), local_files_only=local)

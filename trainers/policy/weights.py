@@ -41,3 +41,14 @@ def write_weights(model: Any, path: Path) -> str:
         seen.add(place)
     save_file(tensors, str(path))
     return weights_checksum(tensors)
+
+
+def place_like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Return this rank's part of `value` where `parameter` is sharded (FSDP2) and of its shape, else `value`."""
+    if not hasattr(parameter, "device_mesh") or value.shape != parameter.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor  # slow to import
+
+    # Every rank holds the whole value, so nothing has to be sent.
+    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
+    return distribute_tensor(value.to(parameter.device), mesh, placements, src_data_rank=None)

@@ -14,11 +14,11 @@ from agent_gym.support.errors import DataError
 from agent_gym.support.intervals import Interval, IntervalMethod
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import by_task, difference, rate
-from trainers.run.detector import WarningName
 from trainers.run.folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run, read_values
 from trainers.run.tracking import read_metrics
 from trainers.run.warnings import read_warnings
 from trainers.settings.algorithm import ALGORITHMS
+from trainers.settings.warnings import WarningName
 
 _MOST_POINTS = 1500  # iterations in the curves; a longer run is thinned
 _MOST_OUTLIERS = 24

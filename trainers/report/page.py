@@ -15,8 +15,8 @@ from agent_gym.support.files import write_whole
 from agent_gym.support.intervals import Interval
 from trainers.report.charts import BUCKET_LABELS, PREFIXES, RATIO_SIGNS, SECTIONS, Chart, Line, Scale
 from trainers.report.data import RunData, read_run
-from trainers.run.detector import COLLAPSES
 from trainers.run.metrics import METRICS, QUANTILES
+from trainers.settings.warnings import COLLAPSES
 
 REPORT_FILE = "report.html"
 MOST_RUNS = 8  # as many colours tell runs apart

@@ -13,7 +13,8 @@ from agent_gym.play.driver import LiveEpisode, Reply
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.seeding import derive_seed
 from trainers.rollout.conversation import Conversation, PromptEncoder
-from trainers.rollout.samplers.base import Sample, Sampler, SamplingSettings
+from trainers.rollout.samplers.base import Sample, Sampler
+from trainers.settings.sampling import SamplingSettings
 
 if TYPE_CHECKING:
     from trainers.rollout.samplers.base import Draws

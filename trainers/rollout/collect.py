@@ -18,8 +18,9 @@ from trainers.rollout.agent import EpisodeDraws, PolicyAgent
 from trainers.rollout.conversation import PromptEncoder
 from trainers.rollout.environments import TrainEnv, TrainEnvs
 from trainers.rollout.group_filter import FilterPlan, GroupOutcome
-from trainers.rollout.samplers.base import Sampler, SamplingSettings
+from trainers.rollout.samplers.base import Sampler
 from trainers.settings.algorithm import AlgorithmConfig
+from trainers.settings.sampling import SamplingSettings
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, Message, Pr
 from agent_gym.support.errors import ConfigError
 from trainers.policy.policy import Policy
 from trainers.rollout.masked_prompts import PromptSources
+from trainers.settings.run import TrainConfig
 
 _STUB = "\N{SNOWMAN}reply\N{SNOWMAN}"
 _CACHED_TOKENS = 2_000_000  # about 100 MB of Python integers
@@ -150,3 +151,12 @@ class Conversation:
             extended = (*self._ids, *reply)
             self._ids = (*extended, *encoder.glue(encoder.builder.follow_up(after), reply))
             assert self._ids[: len(extended)] == extended  # tokens in, tokens out
+
+
+def prompt_encoder(
+    policy: Policy, builder: PromptBuilder, config: TrainConfig, sources: PromptSources | None = None
+) -> PromptEncoder:
+    """Return the encoder of a policy's prompts; replies keep their room within the context limit."""
+    rollout = config.rollout
+    limit = rollout.max_context_tokens - rollout.max_reply_tokens
+    return PromptEncoder(policy, builder, config.env.context, limit, sources)

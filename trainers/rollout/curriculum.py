@@ -1,4 +1,4 @@
-"""Which environments a run plays, with what weight and at what difficulty: pure rules, no environment is made.
+"""Which environment plays next, and when a curriculum moves on: pure rules, no environment is made.
 
 Groups are dealt to environments by their weights, without chance: the next group goes to the environment that
 is furthest behind its share, so that any prefix of the deal is as close to the weights as whole groups allow and
@@ -11,51 +11,9 @@ is that of all sampled episodes, before any filter.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-from trainers.settings.config import DifficultyStage, EnvSettings
-
-
-@dataclass(frozen=True)
-class Part:
-    """One environment of a run.
-
-    Attributes:
-        name: Its name in metrics and files; "" where it is the only one.
-        weight: Its share of the groups; all weights add up to 1.
-        settings: Its settings, without parts of its own.
-    """
-
-    name: str
-    weight: float
-    settings: EnvSettings
-
-
-def parts(settings: EnvSettings) -> tuple[Part, ...]:
-    """Return the environments that settings describe: one, or those of the mix."""
-    if not settings.mix:
-        return (Part("", 1.0, settings),)
-    total = sum(item.weight for item in settings.mix)
-    found = []
-    for item in settings.mix:
-        own: dict[str, Any] = {
-            name: value
-            for name in ("train_split", "test_split", "prompt", "history_length")
-            if (value := getattr(item, name)) is not None
-        }
-        single = replace(settings, id=item.id, options=item.options, stages=item.stages, mix=(), **own)
-        found.append(Part(item.label, item.weight / total, single))
-    return tuple(found)
-
-
-def at_stage(settings: EnvSettings, stage: int) -> EnvSettings:
-    """Return the settings of one environment at a stage of its curriculum; a stage of -1 is the last one."""
-    upto = settings.stages[: stage + 1] if stage >= 0 else settings.stages
-    options = dict(settings.options)
-    for item in upto:
-        options |= item.options
-    return replace(settings, options=options, stages=())
+from trainers.settings.env import DifficultyStage
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:

@@ -3,13 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from agent_gym.core.prompts import PromptBuilder, template_for
 from agent_gym.core.tasks import TaskSet
-from trainers.rollout.curriculum import Curriculum, Part, apportion, at_stage, deal, parts
+from agent_gym.play.driver import EnvHandle
+from agent_gym.play.pool import ProcessPoolRunner
+from agent_gym.play.runner import EnvRunner, InProcessRunner
+from trainers.rollout.curriculum import Curriculum, apportion, deal
 from trainers.rollout.task_order import TaskSampler
-from trainers.settings.config import EnvSettings, TrainConfig
-from trainers.setup import SplitEnvs
+from trainers.settings.env import EnvSettings, Part, at_stage, parts
+from trainers.settings.run import TrainConfig
+
+
+@dataclass(frozen=True)
+class SplitEnvs:
+    """One split of the environment and the processes or slots that play it.
+
+    Attributes:
+        handle: Environment of the split: grammar, prompts, tasks.
+        runner: Its environments.
+    """
+
+    handle: EnvHandle
+    runner: EnvRunner
+
+    @classmethod
+    def make(cls, settings: EnvSettings, split: str, slots: int) -> SplitEnvs:
+        """Make the stage of a split with room for `slots` running episodes."""
+        options = {**settings.options, "split": split}
+        handle = EnvHandle.make(settings.id, options, settings.reply_mode)
+        runner: EnvRunner
+        if settings.ray is not None:
+            from agent_gym.play.ray_pool import RayPoolRunner
+
+            runner = RayPoolRunner(handle.env_id, options, slots, settings.workers or None, settings.ray)
+        elif settings.workers:
+            runner = ProcessPoolRunner(handle.env_id, options, slots, settings.workers)
+        else:
+            runner = InProcessRunner((handle.env_id, options), slots)
+        return cls(handle, runner)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.runner.close()
+        self.handle.env.close()
+
+
+def prompt_builder(handle: EnvHandle, settings: EnvSettings) -> PromptBuilder:
+    """Return the prompt builder that the settings describe."""
+    return PromptBuilder(template_for(handle.env, settings.prompt), settings.history_length, settings.thoughts)
 
 
 class TrainEnv:

@@ -17,9 +17,10 @@ from trainers.policy.ranks import Ranks
 from trainers.rollout.agent import EpisodeDraws, PolicyAgent
 from trainers.rollout.collect import joined
 from trainers.rollout.conversation import PromptEncoder
+from trainers.rollout.environments import SplitEnvs
 from trainers.rollout.group_filter import is_mixed
-from trainers.rollout.samplers.base import Sampler, SamplingSettings
-from trainers.setup import SplitEnvs
+from trainers.rollout.samplers.base import Sampler
+from trainers.settings.sampling import SamplingSettings
 
 
 def distinct_tasks(tasks: TaskSet, count: int) -> list[str]:

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from statistics import fmean, median
 from typing import Any
 
-from agent_gym.support.errors import ConfigError, suggest
+from trainers.settings.warnings import WarningName
 
 Row = Mapping[str, Any]
 """Metrics of one iteration; None and missing values count as unknown."""
 
-COLLAPSE = "collapse"
-"""Stands for the warnings that say that a run is lost; see `COLLAPSES`."""
 
 RECENT = 10
 """Iterations before the last one that it is compared with."""
@@ -30,30 +27,6 @@ RECENT = 10
 MEMORY = 200
 """Iterations whose best success is remembered."""
 
-
-class WarningName(StrEnum):
-    """What a warning is about."""
-
-    RATIO_COLLAPSE = "ratio_collapse"
-    """Replies of negative advantage are pushed far below ratio 1 while replies lose their format."""
-    KL_BLOW_UP = "kl_blow_up"
-    """The policy has left its reference, or leaves it many times faster than before."""
-    GRADIENT_EXPLOSION = "gradient_explosion"
-    """The gradient norm is many times what it was, or not finite."""
-    ENTROPY_COLLAPSE = "entropy_collapse"
-    """The policy hardly varies its replies any more."""
-    LENGTH_BLOW_UP = "length_blow_up"
-    """Replies have grown and run into the token limit."""
-    SUCCESS_COLLAPSE = "success_collapse"
-    """Training success has lost most of its best level."""
-    NO_SIGNAL = "no_signal"
-    """In nearly all groups every episode earns the same, so there is nothing to learn from."""
-    SAMPLER_MISMATCH = "sampler_mismatch"
-    """Sampler and trainer disagree about the probability of the sampled tokens."""
-
-
-COLLAPSES = frozenset({WarningName.RATIO_COLLAPSE, WarningName.SUCCESS_COLLAPSE})
-"""The warnings that `collapse` stands for."""
 
 ADVICE: dict[WarningName, str] = {
     WarningName.RATIO_COLLAPSE: (
@@ -137,21 +110,6 @@ def timeline(history: Sequence[Row]) -> list[RunWarning]:
         found += [warning for warning in now if warning.name not in before]
         before = {warning.name for warning in now}
     return found
-
-
-def check_names(names: Iterable[str]) -> frozenset[WarningName]:
-    """Return the warnings that names stand for; `collapse` stands for several.
-
-    Raises:
-        ConfigError: A name is unknown.
-    """
-    chosen: set[WarningName] = set()
-    known = [COLLAPSE, *(name.value for name in WarningName)]
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"no warning {name!r}.{suggest(name, known)} Warnings: {', '.join(known)}")
-        chosen |= COLLAPSES if name == COLLAPSE else {WarningName(name)}
-    return frozenset(chosen)
 
 
 # Rules ---------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 from agent_gym.support.errors import ConfigError, DataError
 from agent_gym.support.files import settle, unwritable
 from agent_gym.support.locks import exclusive
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import read_settings, resolve_config, to_values
+from trainers.settings.run import TrainConfig
 
 CONFIG = "config.json"
 SUMMARY = "summary.json"

@@ -5,7 +5,7 @@ The same sentences appear in the documentation, on the console and in TensorBoar
 
 from __future__ import annotations
 
-from trainers.run.detector import WarningName
+from trainers.settings.warnings import WarningName
 
 QUANTILES = (1, 10, 50, 90, 99)
 """Percent points at which the ratio is reported."""

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from agent_gym.support.errors import ConfigError, DataError
+from trainers.policy.weights import place_like
 
 Generator: TypeAlias = random.Random | np.random.Generator | torch.Generator
 """A source of randomness that a checkpoint can hold. Global ones count too: `torch.default_generator`."""
@@ -225,17 +226,6 @@ def load_optimizer_state(
         for group, now in zip(saved["groups"], current, strict=True)
     ]
     optimizer.load_state_dict({"state": state, "param_groups": options})
-
-
-def place_like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Return this rank's part of `value` where `parameter` is sharded (FSDP2) and of its shape, else `value`."""
-    if not hasattr(parameter, "device_mesh") or value.shape != parameter.shape:
-        return value
-    from torch.distributed.tensor import distribute_tensor  # slow to import
-
-    # Every rank holds the whole value, so nothing has to be sent.
-    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
-    return distribute_tensor(value.to(parameter.device), mesh, placements, src_data_rank=None)
 
 
 def _group_names(

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainers.run.detector import RunWarning, WarningName, check_names, detect, timeline
+from trainers.run.detector import RunWarning, detect, timeline
+from trainers.settings.warnings import WarningName, check_names
 
 WARNINGS_FILE = "warnings.jsonl"
 
@@ -19,7 +20,7 @@ class WarningMonitor:
 
     Args:
         folder: Run folder; onsets of warnings are written to `warnings.jsonl` there.
-        stop_on: Names of warnings that end the run; see `trainers.run.detector.check_names`.
+        stop_on: Names of warnings that end the run; see `trainers.settings.warnings.check_names`.
         history: Rows of the iterations that an earlier part of the run has done.
         writes: False in a process that leaves the file to another one.
     """

@@ -1,4 +1,4 @@
-"""Settings of behaviour cloning; apart from it, so that reading settings does not import torch."""
+"""Behaviour cloning, and the cold start of a run that is made of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from agent_gym.support.errors import ConfigError
-from trainers.update.schedules import Schedule
+from trainers.settings.schedule import Schedule
+from trainers.settings.strict import STRICT
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,18 @@ class CloningSettings:
             return self.learning_rate * (step + 1) / rising
         done = (step - rising) / max(1, total - rising)
         return self.learning_rate * self.schedule.factor(done)
+
+
+@dataclass(frozen=True)
+class ColdStartSettings(CloningSettings):
+    """Imitation of the environment's oracle before reinforcement learning."""
+
+    __pydantic_config__ = STRICT
+
+    episodes: int = 0
+    """Oracle episodes on training tasks; 0 skips cloning."""
+    noise: float = 0.0
+    """Chance that the demonstrator takes a random admissible action in place of the oracle's. Demonstrations by
+    people are imperfect too; what is wrong with them is what reinforcement learning can mend."""
+    min_score: float = 0.9
+    """Episodes that score less are left out."""

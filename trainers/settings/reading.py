@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_gym.support.errors import ConfigError, suggest
 from agent_gym.terminal.options import read_value
 from trainers.settings.algorithm import get_algorithm
-from trainers.settings.config import TrainConfig
+from trainers.settings.run import TrainConfig
 
 PRESETS = Path(__file__).parent / "presets"
 

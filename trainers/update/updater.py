@@ -30,12 +30,12 @@ import torch
 from agent_gym.support.errors import DataError
 from agent_gym.support.seeding import generator
 from trainers.policy.dedup import Kinds, shared_stats
-from trainers.policy.lora import Scorer
+from trainers.policy.logprobs import Scorer
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks, assign_owners
 from trainers.policy.token_rows import NO_SEGMENT, PaddedRows, TokenRow, pad_rows
 from trainers.settings.algorithm import AlgorithmConfig, ImportanceLevel
-from trainers.settings.config import OptimSettings
+from trainers.settings.optim import OptimSettings
 from trainers.stapo.term import SelectiveReport
 from trainers.stapo.turns import Selection
 from trainers.update.batch import Batch

@@ -49,8 +49,8 @@ class LocalKind(AgentKind):
         from trainers.policy.policy import Policy
         from trainers.rollout.agent import EpisodeDraws, PolicyAgent
         from trainers.rollout.conversation import PromptEncoder
-        from trainers.rollout.samplers.base import SamplingSettings
         from trainers.rollout.samplers.hf import HFSampler
+        from trainers.settings.sampling import SamplingSettings
 
         policy = Policy.load(
             argument, device=settings.device, dtype=options.dtype, allow_downloads=options.allow_downloads

@@ -16,7 +16,8 @@ from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contesta
 from benchmarks.evaluation.agents.play_options import no_options
 
 if TYPE_CHECKING:
-    from trainers.settings.config import EnvSettings, TrainConfig
+    from trainers.settings.env import EnvSettings
+    from trainers.settings.run import TrainConfig
 
 LATEST = "latest"
 BEST = "best"
@@ -35,24 +36,21 @@ class RunKind(AgentKind):
     def make(self, argument: str, handle: EnvHandle, settings: AgentSettings) -> Contestant:
         """Load the policy and make its agent; imports torch."""
         no_options(self.name, settings.options)
+        from trainers.policy.devices import configure_torch
+        from trainers.policy.loading import load_trained
         from trainers.rollout.agent import EpisodeDraws, PolicyAgent
+        from trainers.rollout.conversation import prompt_encoder
+        from trainers.rollout.environments import prompt_builder
         from trainers.rollout.samplers.hf import HFSampler
         from trainers.run.folder import RunFolder
-        from trainers.setup import (
-            configure_torch,
-            evaluation_sampling,
-            load_trained,
-            prompt_builder,
-            prompt_encoder,
-        )
 
         path, which = _parse(argument)
         folder = RunFolder.open(path)
         config = folder.config()
-        configure_torch(config)
+        configure_torch(config.run)
         weights, step = _weights(folder, which)
         policy = load_trained(weights, config.model, settings.device)
-        sampling = evaluation_sampling(config)
+        sampling = config.evaluation_sampling
         env = _settings_for(config, handle.env_id)
         encoder = prompt_encoder(policy, prompt_builder(handle, env), config)
         draws = None if sampling.greedy else EpisodeDraws()
@@ -76,8 +74,8 @@ class RunKind(AgentKind):
 
     def environment(self, argument: str) -> tuple[str, dict[str, Any]]:
         """Return the environment that the run trains on; of a mix the first one, and a warning names the others."""
-        from trainers.rollout.curriculum import at_stage, parts
         from trainers.run.folder import RunFolder
+        from trainers.settings.env import at_stage, parts
 
         path = _parse(argument)[0]
         first, *others = (at_stage(part.settings, -1) for part in parts(RunFolder.open(path).config().env))
@@ -101,7 +99,7 @@ def _arguments(env: EnvSettings) -> str:
 
 def _settings_for(config: TrainConfig, env_id: str = "") -> EnvSettings:
     """Return the run's settings of an environment, at its last stage; the first one's where there is no such."""
-    from trainers.rollout.curriculum import at_stage, parts
+    from trainers.settings.env import at_stage, parts
 
     found = [at_stage(part.settings, -1) for part in parts(config.env)]
     return next((env for env in found if full_id(env.id) == env_id), found[0])

@@ -16,15 +16,16 @@ from typing import Any
 import torch
 
 from trainers.loop import Trainer
-from trainers.policy.lora import LoraSettings, add_lora
+from trainers.policy.lora import add_lora
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.folder import RunFolder
 from trainers.run.reporter import SilentReporter
 from trainers.run.tracking import read_metrics
+from trainers.settings.lora import LoraSettings
 from trainers.settings.reading import resolve_config
+from trainers.settings.sampling import SamplingSettings
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_gym.support.errors import ConfigError, suggest
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import read_settings, resolve_config
+from trainers.settings.run import TrainConfig
 
 STABILITY = Path(__file__).parent / "stability.toml"
 _FIELDS = ("name", "seeds", "algorithms", "settings")

@@ -20,7 +20,7 @@ from benchmarks.measure.sweep.config import SweepConfig
 from trainers.loop import Trainer
 from trainers.run.folder import CONFIG, RunFolder, open_run
 from trainers.run.reporter import Reporter
-from trainers.settings.config import TrainConfig
+from trainers.settings.run import TrainConfig
 
 _SHARED = ("before", "cold_start")  # parts of a summary that all runs of a seed have in common
 

@@ -37,8 +37,8 @@ def make_job(
     from agent_gym.play.driver import EnvHandle
     from trainers.policy.policy import Policy
     from trainers.policy.tiny import TinySpec, build_tiny
-    from trainers.settings.config import EnvSettings
-    from trainers.setup import prompt_builder
+    from trainers.rollout.environments import prompt_builder
+    from trainers.settings.env import EnvSettings
 
     total = iterations + 2
     handle = EnvHandle.make(ENV_ID, {**ENV_OPTIONS, "split": "train"})

@@ -38,8 +38,8 @@ def test_the_model_of_the_package_speaks_after_conversion(tmp_path):
     for package in (smollm.PACKAGE, "gguf"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    from trainers.rollout.samplers.base import SamplingSettings
     from trainers.rollout.samplers.hf import HFSampler
+    from trainers.settings.sampling import SamplingSettings
 
     policy = Policy.load(smollm.convert(tmp_path / "model"), device="cpu", dtype="float32")
     assert policy.n_parameters == 134_515_008

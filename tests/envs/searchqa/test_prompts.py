@@ -61,8 +61,8 @@ def test_the_gist_shows_the_facts_that_the_question_asks_about_and_no_others() -
 
 def test_the_tags_of_the_grammar_are_single_tokens_of_a_tiny_policy() -> None:
     pytest.importorskip("torch")
-    from trainers.settings.config import ModelSettings
-    from trainers.setup import tiny_policy
+    from trainers.policy.loading import tiny_policy
+    from trainers.settings.model import ModelSettings
 
     policy = tiny_policy(["founder\nkadu"], ModelSettings(vocab_size=300), 0, "cpu", [SearchQAEnv.reply_grammar])
     for tag in ("<search>", "</search>", "<answer>", "</answer>", "<think>"):

@@ -11,10 +11,10 @@ from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.cold_start.cloning import Cloning, CloningSettings, clone, reply_weights, weigh
 from trainers.policy.token_rows import TokenRow
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.checkpoint import CheckpointStore
-from trainers.update.schedules import Schedule
+from trainers.settings.sampling import SamplingSettings
+from trainers.settings.schedule import Schedule
 
 FAST = CloningSettings(epochs=2, batch_size=4, learning_rate=3e-3, warmup=0.1)
 

@@ -7,10 +7,11 @@ from transformers import Gemma2Config, Gemma2ForCausalLM
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy import logprobs
-from trainers.policy.policy import Policy, resolve_device, resolve_dtype
+from trainers.policy.devices import resolve_device, resolve_dtype
+from trainers.policy.policy import Policy
 from trainers.policy.token_rows import PaddingSide, TokenRow, pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
+from trainers.settings.sampling import SamplingSettings
 
 LENGTHS = [(3, 4), (9, 2), (5, 6), (12, 1)]
 

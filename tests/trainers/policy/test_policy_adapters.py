@@ -5,12 +5,13 @@ import torch
 
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.policy.lora import LoraSettings, add_lora, merged
+from trainers.policy.lora import add_lora, merged
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.checkpoint import CheckpointStore
+from trainers.settings.lora import LoraSettings
+from trainers.settings.sampling import SamplingSettings
 
 pytest.importorskip("peft", reason="peft is not installed")
 

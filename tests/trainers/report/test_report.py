@@ -19,10 +19,10 @@ from trainers.report import write_report
 from trainers.report.charts import drawn_metrics
 from trainers.report.data import read_run
 from trainers.report.intervals import by_task, difference, rate
-from trainers.run.detector import WarningName
 from trainers.run.folder import RunFolder
 from trainers.run.metrics import EVALUATION_METRICS, METRICS
 from trainers.settings.reading import resolve_config
+from trainers.settings.warnings import WarningName
 
 
 class Page(HTMLParser):

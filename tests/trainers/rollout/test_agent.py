@@ -12,8 +12,8 @@ from agent_gym.core.prompts import ContextMode
 from agent_gym.play.driver import EpisodeRequest
 from tests.trainers.loop import door_encoder, door_stage, play, script, spelled
 from tests.trainers.toys import tiny_policy
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
+from trainers.settings.sampling import SamplingSettings
 from trainers.update.batch import build_batch
 
 UP, SAY = "<action>up</action>", "<action>say hello</action>"

@@ -10,12 +10,11 @@ from agent_gym.support.errors import WorkerError
 from tests.trainers.loop import FAULTY, ScriptedSampler, door_encoder, door_stage
 from tests.trainers.toys import tiny_policy
 from trainers.rollout.collect import Collected, GroupCollector
-from trainers.rollout.curriculum import Part
 from trainers.rollout.environments import TrainEnv, TrainEnvs
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.task_order import TaskSampler
 from trainers.settings.algorithm import AlgorithmConfig
-from trainers.settings.config import EnvSettings
+from trainers.settings.env import EnvSettings, Part
+from trainers.settings.sampling import SamplingSettings
 
 UP, OPEN, BREAK = ("<action>up</action>", "<action>open</action>", "<action>break</action>")
 GROUPS, SIZE = 4, 3

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_gym.support.errors import ConfigError
-from trainers.rollout.curriculum import Curriculum, apportion, at_stage, deal, parts
-from trainers.settings.config import DifficultyStage, EnvSettings
+from trainers.rollout.curriculum import Curriculum, apportion, deal
+from trainers.settings.env import DifficultyStage, EnvSettings, at_stage, parts
 from trainers.settings.reading import resolve_config, to_values
 
 weight_lists = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(

@@ -9,7 +9,7 @@ from agent_gym.support.arithmetic import added
 from tests.trainers.loop import door_encoder, door_stage, play, script
 from tests.trainers.toys import tiny_policy
 from trainers.rollout.evaluation import evaluate_policy, summarise
-from trainers.rollout.samplers.base import SamplingSettings
+from trainers.settings.sampling import SamplingSettings
 
 
 def evaluate(tasks: list[str], seed: int = 0, **keywords: object):  # type: ignore[no-untyped-def]

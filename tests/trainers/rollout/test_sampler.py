@@ -9,8 +9,8 @@ from agent_gym.core.info import FinishReason
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.token_rows import TokenRow, pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler, choose
+from trainers.settings.sampling import SamplingSettings
 
 PROMPT_LENGTHS = [(7, 0), (3, 0), (12, 0), (3, 0), (9, 0)]
 

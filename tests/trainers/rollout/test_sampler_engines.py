@@ -11,14 +11,15 @@ from agent_gym.core.info import FinishReason
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.runs import metrics, new_run, small_config, train
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.policy.lora import LoraSettings, add_lora
+from trainers.policy.lora import add_lora
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.policy.weights import weights_checksum, write_weights
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
-from trainers.settings.config import SamplerKind
-from trainers.setup import make_sampler
+from trainers.rollout.samplers.make import make_sampler
+from trainers.settings.lora import LoraSettings
+from trainers.settings.rollout import SamplerKind
+from trainers.settings.sampling import SamplingSettings
 
 SETTINGS = SamplingSettings(max_reply_tokens=6, temperature=0.8)
 
@@ -43,7 +44,7 @@ def base(tmp_path):
 
 def engine(kind, policy):
     config = small_config(f"rollout.sampler={kind.value}", "rollout.max_context_tokens=64")
-    return make_sampler(policy, config)
+    return make_sampler(policy, config.rollout)
 
 
 def prompts(policy):
@@ -131,7 +132,7 @@ def test_options_of_the_engine_are_checked():
         make_sampler(
             tiny_policy(), small_config("rollout.sampler=continuous", 'rollout.sampler_options={"seed": 1}')
         )
-    sampler = make_sampler(tiny_policy(), small_config("rollout.sampler=continuous"))
+    sampler = make_sampler(tiny_policy(), small_config("rollout.sampler=continuous").rollout)
     with pytest.raises(ConfigError, match="no entropies"):
         sampler.generate([(1, 2)], SamplingSettings(record_entropy=True), seeded())
 

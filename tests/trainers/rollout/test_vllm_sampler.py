@@ -24,9 +24,9 @@ from tests.trainers.runs import metrics, new_run, train
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import TokenRow, pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.rollout.samplers.vllm import VLLMSampler
+from trainers.settings.sampling import SamplingSettings
 
 
 class Engine:

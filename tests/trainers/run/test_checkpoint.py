@@ -19,10 +19,10 @@ from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import pad_rows
-from trainers.rollout.samplers.base import SamplingSettings
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.checkpoint import CheckpointStore, CheckpointWarning, open_checkpoint
 from trainers.run.state import decode, encode, generator_state, set_generator_state
+from trainers.settings.sampling import SamplingSettings
 
 OPTIMIZERS = {
     "adamw": lambda values: torch.optim.AdamW(values, lr=3e-3, weight_decay=0.1),

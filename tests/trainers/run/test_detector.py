@@ -14,11 +14,12 @@ from agent_gym.support.errors import ConfigError
 from tests.trainers.runs import assert_equal_runs, copying, metrics, new_run, small_config, summary, train
 from trainers.policy.policy import Policy
 from trainers.run.checkpoint import CheckpointStore
-from trainers.run.detector import ADVICE, COLLAPSES, RULES, WarningName, check_names, detect, timeline
+from trainers.run.detector import ADVICE, RULES, detect, timeline
 from trainers.run.folder import RunFolder
 from trainers.run.metrics import METRICS
 from trainers.run.warnings import read_warnings
 from trainers.settings.reading import resolve_config
+from trainers.settings.warnings import COLLAPSES, WarningName, check_names
 
 COLUMNS = (
     "rollout/success",

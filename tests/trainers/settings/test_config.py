@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from agent_gym.core.prompts import ContextMode
 from agent_gym.support.errors import ConfigError
 from trainers.settings.algorithm import ALGORITHMS, ImportanceLevel
-from trainers.settings.config import TrainConfig
 from trainers.settings.reading import (
     merge,
     parse_override,
@@ -24,6 +23,7 @@ from trainers.settings.reading import (
     resolve_config,
     to_values,
 )
+from trainers.settings.run import TrainConfig
 from trainers.settings.stapo import MaskKind, StapoSettings
 
 

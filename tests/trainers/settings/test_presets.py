@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from trainers.settings.config import TINY, TrainConfig
+from trainers.settings.model import TINY
 from trainers.settings.reading import preset_names, read_preset, resolve_config, to_values
+from trainers.settings.run import TrainConfig
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "alfworld-qwen": {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trainers.update.schedules import LearningRate, Schedule
+from trainers.settings.schedule import Schedule
+from trainers.update.schedules import LearningRate
 
 
 def optimizer() -> torch.optim.Optimizer:

@@ -14,7 +14,7 @@ from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import NO_SEGMENT, TokenRow
 from trainers.settings.algorithm import ALGORITHMS, AlgorithmConfig, ImportanceLevel
-from trainers.settings.config import OptimSettings
+from trainers.settings.optim import OptimSettings
 from trainers.update.batch import Batch
 from trainers.update.schedules import LearningRate
 from trainers.update.token_batch import turns

@@ -16,7 +16,8 @@ import torch
 from agent_gym.core.info import FinishReason
 from agent_gym.support.errors import ConfigError, DataError, WorkerError
 from trainers.policy.policy import Policy
-from trainers.rollout.samplers.base import Sample, SamplingSettings
+from trainers.rollout.samplers.base import Sample
+from trainers.settings.sampling import SamplingSettings
 
 if TYPE_CHECKING:
     from trainers.rollout.samplers.base import Draws

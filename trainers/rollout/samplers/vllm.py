@@ -28,7 +28,8 @@ from agent_gym.support.errors import ConfigError, DataError, WorkerError
 from trainers.policy.policy import Policy
 from trainers.policy.token_rows import TokenRow, pad_rows
 from trainers.policy.weights import weights_checksum, write_weights
-from trainers.rollout.samplers.base import Sample, SamplingSettings
+from trainers.rollout.samplers.base import Sample
+from trainers.settings.sampling import SamplingSettings
 
 if TYPE_CHECKING:
     from trainers.rollout.samplers.base import Draws, Sampler

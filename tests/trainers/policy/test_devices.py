@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.trainers.runs import small_config
-from trainers.setup import configure_torch
+from trainers.policy.devices import configure_torch
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -21,5 +21,5 @@ def test_a_deterministic_run_has_a_workspace_of_fixed_size_unless_the_user_chose
     monkeypatch.setenv(WORKSPACE, given or "")  # put back after the test, whatever it was
     if given is None:
         monkeypatch.delenv(WORKSPACE)
-    configure_torch(small_config(f"run.deterministic={asked}"))
+    configure_torch(small_config(f"run.deterministic={asked}").run)
     assert os.environ.get(WORKSPACE) == found
