@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.support.seeding import derive_seed
 from trainers.policy.ranks import Ranks
@@ -9,13 +11,14 @@ from trainers.rollout.collect import Collected
 from trainers.rollout.masked_prompts import PromptSources
 from trainers.settings.algorithm import ENTROPY_ADVANTAGES
 from trainers.settings.run import TrainConfig
-from trainers.stapo.term import SelectiveReport
-from trainers.stapo.turns import Selection
+from trainers.stapo.turns import OutlierTurns
 from trainers.update.advantages import compute_advantages
 from trainers.update.batch import Batch, build_batch
 from trainers.update.diagnostics import IterationDiagnostics, ReplyRows
+from trainers.update.scoring_pass import turn_entropies
 from trainers.update.turn_table import finite_episodes
-from trainers.update.updater import MicroStep, Updater, turn_entropies
+from trainers.update.types import Event, MicroStep, StepReport
+from trainers.update.updater import Updater
 
 
 class Learner:
@@ -34,62 +37,72 @@ class Learner:
 
     def learn(
         self, iteration: int, collected: Collected, updater: Updater
-    ) -> tuple[dict[str, float], Selection | None]:
+    ) -> tuple[dict[str, float], OutlierTurns | None]:
         """Update the policy on the groups collected; returns the iteration's metrics and STAPO's part."""
-        config = self._config
-        ranks = self._ranks
-        batch = build_batch(collected.groups, config.env.context, config.algorithm.format_penalty)
+        algorithm = self._config.algorithm
+        batch = build_batch(collected.groups, self._config.env.context, algorithm.format_penalty)
         kept = batch.without(~finite_episodes(batch.table))
-        seed = derive_seed(config.seed, "shuffle", iteration)
+        seed = derive_seed(self._config.seed, "shuffle", iteration)
         scored = None
-        if config.algorithm.advantage in ENTROPY_ADVANTAGES:
+        if algorithm.advantage in ENTROPY_ADVANTAGES:
             scored = updater.score(kept, seed)
-            batch = batch.with_entropy(turn_entropies(scored, len(batch.table), ranks))
-        advantages = compute_advantages(batch.table, config.algorithm)
-        diagnostics = IterationDiagnostics()  # of this process's share of the update
-        skipped = 0
-        step = IterationDiagnostics()  # of the optimiser step that is being taken
-        selection = self._selection(kept)
-        for event in updater.update(kept, advantages.total, seed, scored, selection):
-            if isinstance(event, MicroStep):
-                step.add_micro_batch(event.tokens, event.loss)
-                if event.sampler_logp is not None:
-                    logp = event.sampler_logp.to(event.tokens.logp_old.device)
-                    step.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
-                continue
-            if isinstance(event, SelectiveReport):
-                step.add_selective(event)
-                continue
-            if event.applied:
-                diagnostics.merge([step])
-                diagnostics.add_optimiser_step(event.grad_norm)
-            else:  # its numbers are no losses of a step that was taken
-                skipped += 1
-            step = IterationDiagnostics()
-        everyone = ranks.gather_to_main(diagnostics)
-        if not ranks.is_main:
-            return ranks.from_main({}), selection
+            batch = batch.with_entropy(turn_entropies(scored, len(batch.table), self._ranks))
+        advantages = compute_advantages(batch.table, algorithm)
+        outlier_turns = self._outlier_turns(kept)
+        events = updater.update(kept, advantages.total, seed, scored=scored, extra_term=outlier_turns)
+        mine, skipped = _follow(events)
+        everyone = self._ranks.gather_to_main(mine)
+        if not self._ranks.is_main:
+            return self._ranks.from_main({}), outlier_turns
         # All processes saw all episodes, so that what is said of those is said once.
         diagnostics = everyone[0]
         diagnostics.merge(everyone[1:])
         diagnostics.add_stats({**collected.stats, **advantages.stats})
         _add_replies(diagnostics, collected)
         diagnostics.add_stats(
-            {
-                "optim/skipped_steps": float(skipped),
-                "optim/learning_rate": updater.scheduler.rate,
-            }
+            {"optim/skipped_steps": float(skipped), "optim/learning_rate": updater.scheduler.rate}
         )
-        if selection is not None and selection.outliers is not None:
-            diagnostics.add_stats(selection.outliers.stats())
-        return ranks.from_main(diagnostics.summary()), selection
+        if outlier_turns is not None and outlier_turns.outliers is not None:
+            diagnostics.add_stats(outlier_turns.outliers.stats())
+        return self._ranks.from_main(diagnostics.summary()), outlier_turns
 
-    def _selection(self, batch: Batch) -> Selection | None:
+    def _outlier_turns(self, batch: Batch) -> OutlierTurns | None:
         """Return STAPO's part of an iteration, where the algorithm has one."""
-        algorithm = self._config.algorithm
-        if algorithm.stapo is None or self._sources is None:
+        config = self._config
+        if config.algorithm.stapo is None or self._sources is None:
             return None
-        return Selection(batch, algorithm.stapo, algorithm.anchor_similarity, self._sources, self._ranks)
+        return OutlierTurns(
+            batch,
+            config.algorithm.stapo,
+            self._sources,
+            similarity=config.algorithm.anchor_similarity,
+            temperature=config.rollout.temperature,
+            max_tokens=config.optim.max_tokens_per_microbatch,
+            ranks=self._ranks,
+        )
+
+
+def _follow(events: Iterable[Event]) -> tuple[IterationDiagnostics, int]:
+    """Carry out an update; returns what this process did in it, and how many optimiser steps were left out."""
+    diagnostics = IterationDiagnostics()
+    step = IterationDiagnostics()  # of the optimiser step that is being taken
+    skipped = 0
+    for event in events:
+        if isinstance(event, MicroStep):
+            step.add_micro_batch(event.tokens, event.loss)
+            if event.sampler_logp is not None:
+                logp = event.sampler_logp.to(event.tokens.logp_old.device)
+                step.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
+        elif isinstance(event, StepReport):
+            if event.applied:
+                diagnostics.merge([step])
+                diagnostics.add_optimiser_step(event.grad_norm)
+            else:  # its numbers are no losses of a step that was taken
+                skipped += 1
+            step = IterationDiagnostics()
+        else:
+            step.add_term(event)
+    return diagnostics, skipped
 
 
 def _add_replies(diagnostics: IterationDiagnostics, collected: Collected) -> None:

@@ -158,14 +158,14 @@ class Trainer:
         )
         updater = Updater(
             policy,
-            reference,
             optimizer,
             scheduler,
-            config.algorithm,
-            config.optim,
-            config.rollout.temperature,
-            config.rollout.importance_cap if config.rollout.importance_correction else None,
-            ranks,
+            algorithm=config.algorithm,
+            settings=config.optim,
+            temperature=config.rollout.temperature,
+            reference=reference,
+            importance_cap=config.rollout.importance_cap if config.rollout.importance_correction else None,
+            ranks=ranks,
         )
         if "before" not in ranks.from_main(self.folder.summary()):
             before = evaluator.final("before")

@@ -41,11 +41,13 @@ from trainers.settings.optim import OptimSettings
 from trainers.settings.sampling import SamplingSettings
 from trainers.settings.stapo import Side, StapoSettings
 from trainers.stapo.term import SelectiveReport
-from trainers.stapo.turns import Selection
+from trainers.stapo.turns import OutlierTurns
 from trainers.update.batch import Batch
 from trainers.update.schedules import LearningRate
+from trainers.update.scoring_pass import turn_entropies
 from trainers.update.turn_table import RowTable
-from trainers.update.updater import MicroStep, StepReport, Updater, turn_entropies
+from trainers.update.types import MicroStep, StepReport
+from trainers.update.updater import Updater
 
 
 class Kind(StrEnum):
@@ -155,22 +157,22 @@ def _run_case(case: Case, ranks: Ranks) -> dict[str, Any]:
     optimizer = torch.optim.SGD(policy.parameters(), lr=values["learning_rate"])
     updater = Updater(
         policy,
-        scorer if case.algorithm.kl_coef > 0 else None,
         optimizer,
         LearningRate(optimizer, values["learning_rate"]),
-        case.algorithm,
-        OptimSettings(**values),
-        1.0,
+        algorithm=case.algorithm,
+        settings=OptimSettings(**values),
+        reference=scorer if case.algorithm.kl_coef > 0 else None,
         ranks=ranks,
     )
     batch, advantages = _batch(case.rows, policy)
     scored = updater.score(batch, 11) if case.kind is Kind.SCORED else None
     entropies = [] if scored is None else turn_entropies(scored, len(batch.table), ranks).tolist()
-    selection = None
+    term = None
     if case.algorithm.stapo is not None:
-        selection = Selection(batch, case.algorithm.stapo, 1.0, Share(ranks), ranks)
+        limit = updater.settings.max_tokens_per_microbatch
+        term = OutlierTurns(batch, case.algorithm.stapo, Share(ranks), max_tokens=limit, ranks=ranks)
     losses, sums, norms = [], np.zeros(3), []
-    for event in updater.update(batch, advantages, 11, scored, selection):
+    for event in updater.update(batch, advantages, 11, scored=scored, extra_term=term):
         if isinstance(event, MicroStep):
             sums += [float(value.detach()) for value in (event.loss.loss, event.loss.kl, event.loss.entropy)]
         elif isinstance(event, SelectiveReport):

@@ -22,10 +22,11 @@ from agent_gym.support.errors import ConfigError
 from tests.trainers.ranks import MIXED, OVERFLOWING, run_case, update_cases
 from tests.trainers.runs import metrics, new_run, stop_after, summary, train
 from tests.trainers.toys import tiny_policy
-from trainers.policy.ranks import Ranks, assign_owners, open_ranks
+from trainers.policy.ranks import Ranks, open_ranks
 from trainers.policy.token_rows import plan_microbatches
 from trainers.rollout.collect import joined
 from trainers.run.folder import RunFolder
+from trainers.update.minibatches import assign_owners
 
 ROOT = Path(__file__).resolve().parents[2]
 

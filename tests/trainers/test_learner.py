@@ -42,16 +42,16 @@ class RecordingUpdater(Updater):
         policy = tiny_policy()
         optimizer = torch.optim.SGD(policy.parameters(), lr=learning_rate)
         scheduler = LearningRate(optimizer, learning_rate)
-        super().__init__(policy, None, optimizer, scheduler, config.algorithm, config.optim, 1.0)
+        super().__init__(policy, optimizer, scheduler, algorithm=config.algorithm, settings=config.optim)
         self.batches: list[Batch] = []
         self.advantages: list[np.ndarray[Any, Any]] = []
         self.seeds: list[int] = []
 
-    def update(self, batch: Batch, advantage_R: Any, shuffle_seed: int, *rest: Any) -> Iterator[Event]:
+    def update(self, batch: Batch, advantage_R: Any, shuffle_seed: int, **rest: Any) -> Iterator[Event]:
         self.batches.append(batch)
         self.advantages.append(advantage_R)
         self.seeds.append(shuffle_seed)
-        yield from super().update(batch, advantage_R, shuffle_seed, *rest)
+        yield from super().update(batch, advantage_R, shuffle_seed, **rest)
 
 
 def config_of(algorithm: dict[str, Any], **settings: Any) -> TrainConfig:

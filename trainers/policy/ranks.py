@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -234,25 +234,3 @@ def _watch(store: Any, rank: int, done: threading.Event) -> None:
             os.write(2, f"error: {text}\n".encode())
             store.set(f"{_READ}/{rank}", "1")
             os._exit(EXIT_FAILED)
-
-
-def assign_owners(minibatches: Sequence[Sequence[int]], lengths: Sequence[int], size: int) -> list[int]:
-    """Return the rank that trains on each row, such that every minibatch is spread evenly.
-
-    Rows of a minibatch are dealt out by length, forth and back over the ranks. A pure function, so that every
-    rank knows the others' work.
-
-    Args:
-        minibatches: Indices of rows; each row occurs once.
-        lengths: Tokens of each row.
-        size: Number of ranks.
-    """
-    owners = [0] * len(lengths)
-    if size == 1:
-        return owners
-    for minibatch in minibatches:
-        ordered = sorted(minibatch, key=lambda index: (-lengths[index], index))
-        for place, index in enumerate(ordered):
-            turn, rank = divmod(place, size)
-            owners[index] = size - 1 - rank if turn % 2 else rank
-    return owners

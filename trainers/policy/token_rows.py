@@ -1,14 +1,16 @@
 """Token rows of unequal length as padded tensors, and how they are cut into micro-batches.
 
-A row keeps the ids exactly as they were sampled: nothing here decodes or encodes text. Padding never changes
-a result: positions are explicit, padded keys are masked out of attention and padding carries mask 0.
+A row keeps the ids exactly as they were sampled: nothing here decodes or encodes text. Its ids become a tensor
+once, however often the row is padded. Padding never changes a result: positions are explicit, padded keys are
+masked out of attention and padding carries mask 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 
@@ -18,16 +20,21 @@ NO_SEGMENT = -1
 """Segment id of tokens that belong to no turn's reply."""
 
 
-class PaddingSide(StrEnum):
-    """Where the padding of a short row goes."""
+def _column(padded: str, missing: float | None) -> Any:
+    """Declare a column of one value a token, which is padded with the row.
 
-    RIGHT = "right"
-    LEFT = "left"
+    Args:
+        padded: Its name in `PaddedRows`.
+        missing: Value at the sampled tokens of a row that has no such column; None: then no row has it.
+    """
+    return field(default=None, metadata={"padded": padded, "missing": missing})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TokenRow:
     """One training row: a prompt and its reply, or a whole conversation with several replies.
+
+    A further column of one value a token is a field here, made by `_column`, and one in `PaddedRows`.
 
     Args:
         ids: Token ids in the order the model reads them, length T >= 1.
@@ -35,7 +42,7 @@ class TokenRow:
             nothing before it that could predict it, so `mask[0]` must be False.
         segments: Id of the turn each sampled token belongs to, -1 elsewhere, length T. Ids must be unique in
             one minibatch. None puts every sampled token in segment 0.
-        episode: Id of the episode the row comes from; rows of one episode can be kept in one micro-batch.
+        episode: Id of the episode the row comes from.
         weights: Weight of each token in a supervised loss, length T. None is 1 on every sampled token.
         logprobs: Log-probability the sampler gave each token, length T, read where `mask` is True only.
 
@@ -47,13 +54,13 @@ class TokenRow:
     mask: tuple[bool, ...]
     segments: tuple[int, ...] | None = None
     episode: int = 0
-    weights: tuple[float, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = _column("weight", missing=1.0)
+    logprobs: tuple[float, ...] | None = _column("sampler_logp", missing=None)
 
     def __post_init__(self) -> None:
         if not self.ids:
             raise DataError("a token row must hold at least one token, got none")
-        for name in ("mask", "segments", "weights", "logprobs"):
+        for name in ("mask", "segments", *_COLUMNS):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.ids):
                 raise DataError(f"{name} must have one entry per token: expected {len(self.ids)}, got {len(value)}")
@@ -89,7 +96,8 @@ class TokenRow:
             DataError: As for the class, or `logprobs` / `weights` do not match the reply.
         """
         before, after = len(prompt), len(reply)
-        for name, values in (("logprobs", logprobs), ("weights", weights)):
+        given = {"logprobs": logprobs, "weights": weights}
+        for name, values in given.items():
             if values is not None and len(values) != after:
                 raise DataError(f"{name} must have one entry per reply token: expected {after}, got {len(values)}")
         zeros = (0.0,) * before
@@ -98,9 +106,28 @@ class TokenRow:
             mask=(False,) * before + (True,) * after,
             segments=(NO_SEGMENT,) * before + (segment,) * after,
             episode=episode,
-            weights=None if weights is None else (*zeros, *weights),
-            logprobs=None if logprobs is None else (*zeros, *logprobs),
+            **{name: (*zeros, *values) for name, values in given.items() if values is not None},
         )
+
+    @cached_property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The row as tensors of length T, by field: int64 ids and segments, bool mask, float32 columns it has.
+
+        Columns are 0 where nothing was sampled.
+        """
+        mask_T = torch.tensor(self.mask)
+        found = {
+            "ids": torch.tensor(self.ids, dtype=torch.int64),
+            "mask": mask_T,
+            "segments": torch.where(mask_T, 0, NO_SEGMENT)
+            if self.segments is None
+            else torch.tensor(self.segments, dtype=torch.int64),
+        }
+        for name in _COLUMNS:
+            values = getattr(self, name)
+            if values is not None:
+                found[name] = torch.where(mask_T, torch.tensor(values, dtype=torch.float32), 0.0)
+        return found
 
     @property
     def reply_tokens(self) -> int:
@@ -109,6 +136,10 @@ class TokenRow:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+_COLUMNS = {item.name: item.metadata for item in fields(TokenRow) if "padded" in item.metadata}
+"""Columns of a row: field -> how it is padded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,73 +188,47 @@ class PaddedRows:
         return self.input_ids.shape[0]
 
 
-def pad_rows(
-    rows: Sequence[TokenRow],
-    pad_id: int,
-    *,
-    side: PaddingSide = PaddingSide.RIGHT,
-    width: int | None = None,
-    device: torch.device | str = "cpu",
-) -> PaddedRows:
-    """Pad `rows` to one width.
+def pad_rows(rows: Sequence[TokenRow], pad_id: int, *, device: torch.device | str = "cpu") -> PaddedRows:
+    """Pad `rows` on the right to the width T of the longest one.
 
     Args:
-        rows: At least one row.
+        rows: B of them, at least one.
         pad_id: Id written on padding. It may equal the end id: the mask comes from the rows, never from ids.
-        side: Where padding goes.
-        width: Padded width T, the longest row when None. Nothing is cut: a smaller width is an error.
         device: Where the tensors are put.
 
     Raises:
         DataError: No rows.
-        ConfigError: `width` is smaller than the longest row.
     """
     if not rows:
-        raise DataError("cannot pack zero rows")
-    longest = max(map(len, rows))
-    total = longest if width is None else width
-    if total < longest:
-        raise ConfigError(f"width {total} would cut a row of {longest} tokens; pass width >= {longest} or None")
-    left = side is PaddingSide.LEFT
+        raise DataError("cannot pad zero rows")
 
-    def table(values: Iterator[Sequence[float]], fill: float, dtype: torch.dtype) -> torch.Tensor:
-        padded = []
-        for value in values:
-            padding = [fill] * (total - len(value))
-            padded.append([*padding, *value] if left else [*value, *padding])
-        return torch.tensor(padded, dtype=dtype)
+    def padded(name: str, fill: float) -> torch.Tensor:
+        values = [row.tensors[name] for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=fill)
 
-    mask_BT = table((row.mask for row in rows), False, torch.bool)
-    segments = (row.segments or tuple(0 if on else NO_SEGMENT for on in row.mask) for row in rows)
-    weight_BT = mask_BT.to(torch.float32)
-    if any(row.weights is not None for row in rows):
-        weights = (row.weights or tuple(map(float, row.mask)) for row in rows)
-        weight_BT = torch.where(mask_BT, table(weights, 0.0, torch.float32), 0.0)
+    mask_BT = padded("mask", False)
+    columns = {}
+    for name, how in _COLUMNS.items():
+        missing = how["missing"]
+        if missing is None and any(getattr(row, name) is None for row in rows):
+            continue
+        values = [row.tensors[name] if name in row.tensors else row.tensors["mask"] * missing for row in rows]
+        columns[how["padded"]] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
     length_B1 = torch.tensor([[len(row)] for row in rows])
-    place_BT = torch.arange(total)[None] - (total - length_B1 if left else torch.zeros_like(length_B1))
-    real_BT = (place_BT >= 0) & (place_BT < length_B1)
-    logp_BT = None
-    if all(row.logprobs is not None for row in rows):
-        logp_BT = table((row.logprobs or () for row in rows), 0.0, torch.float32)
-        logp_BT = torch.where(mask_BT, logp_BT, 0.0)
+    place_BT = torch.arange(mask_BT.shape[1])[None].expand_as(mask_BT)
+    real_BT = place_BT < length_B1
     return PaddedRows(
-        input_ids=table((row.ids for row in rows), pad_id, torch.int64),
+        input_ids=padded("ids", pad_id),
         attention_mask=real_BT.to(torch.int64),
         position_ids=torch.where(real_BT, place_BT, 0),
         mask=mask_BT,
-        segment=table(segments, NO_SEGMENT, torch.int64),
+        segment=padded("segments", NO_SEGMENT),
         episode=torch.tensor([row.episode for row in rows], dtype=torch.int64),
-        weight=weight_BT,
-        sampler_logp=logp_BT,
+        **columns,
     ).to(device)
 
 
-def plan_microbatches(
-    lengths: Sequence[int],
-    max_tokens_per_microbatch: int,
-    *,
-    groups: Sequence[Hashable] | None = None,
-) -> list[tuple[int, ...]]:
+def plan_microbatches(lengths: Sequence[int], max_tokens_per_microbatch: int) -> list[tuple[int, ...]]:
     """Cut rows into micro-batches whose padded size (rows x longest row) stays within a token budget.
 
     Rows are taken longest first, so that rows of one micro-batch have similar lengths and the largest
@@ -232,34 +237,25 @@ def plan_microbatches(
 
     Args:
         lengths: Token count of each row.
-        max_tokens_per_microbatch: Budget on rows x longest row. A row, or a group, that is larger than the
-            budget on its own is never cut: it gets a micro-batch for itself.
-        groups: One key per row; rows with equal keys (for example `TokenRow.episode`) stay together.
+        max_tokens_per_microbatch: Budget on rows x longest row. A row that is larger than the budget on its own
+            is never cut: it gets a micro-batch for itself.
 
     Returns:
         Tuples of row indices; every row occurs exactly once.
 
     Raises:
-        ConfigError: The budget is not positive or `groups` has the wrong length.
+        ConfigError: The budget is not positive.
     """
     if max_tokens_per_microbatch < 1:
         raise ConfigError(f"max_tokens_per_microbatch must be at least 1, got {max_tokens_per_microbatch}")
-    if groups is not None and len(groups) != len(lengths):
-        raise ConfigError(f"groups must have one key per row: expected {len(lengths)}, got {len(groups)}")
-    members: dict[Hashable, list[int]] = {}
-    for index in range(len(lengths)):
-        members.setdefault(index if groups is None else groups[index], []).append(index)
-    units = sorted(members.values(), key=lambda unit: -max(lengths[index] for index in unit))
     plan: list[tuple[int, ...]] = []
     current: list[int] = []
-    widest = 0
-    for unit in units:
-        width = max(widest, max(lengths[index] for index in unit))
-        if current and width * (len(current) + len(unit)) > max_tokens_per_microbatch:
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        # The first row of a micro-batch is its longest.
+        if current and lengths[current[0]] * (len(current) + 1) > max_tokens_per_microbatch:
             plan.append(tuple(current))
-            current, width = [], max(lengths[index] for index in unit)
-        current.extend(unit)
-        widest = width
+            current = []
+        current.append(index)
     if current:
         plan.append(tuple(current))
     return plan

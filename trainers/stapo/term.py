@@ -71,6 +71,11 @@ class SelectiveReport:
     loss: float = 0.0
     """What the term added to the loss."""
 
+    @property
+    def name(self) -> str:
+        """Name of the term in metrics."""
+        return "stapo"
+
     def __add__(self, other: SelectiveReport) -> SelectiveReport:
         return SelectiveReport(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 

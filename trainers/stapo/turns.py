@@ -24,18 +24,21 @@ from trainers.stapo.outliers import Outliers, locate
 from trainers.stapo.term import SelectiveReport, plan_selective, selective_backward, split_row, turn_of
 from trainers.update.batch import Batch
 from trainers.update.turn_table import Floats
+from trainers.update.types import ScoredRow
 
 Ids = tuple[int, ...]
 
 
-class Selection:
-    """The outlier turns of one batch.
+class OutlierTurns:
+    """The outlier turns of one batch, as an extra term of the update.
 
     Args:
         batch: The batch, a row a turn.
         settings: Settings of STAPO.
         similarity: Similarity of anchors, as for the step groups of the advantage.
         sources: What this process's prompts were rendered from.
+        temperature: Sampling temperature.
+        max_tokens: Most tokens in a forward pass.
         ranks: The processes that train together; all of them make the same calls.
 
     Attributes:
@@ -48,20 +51,25 @@ class Selection:
         self,
         batch: Batch,
         settings: StapoSettings,
-        similarity: float,
         sources: PromptSources,
+        *,
+        similarity: float = 1.0,
+        temperature: float = 1.0,
+        max_tokens: int = 16_384,
         ranks: Ranks | None = None,
     ) -> None:
         self._batch, self._settings, self._similarity = batch, settings, similarity
         self._sources, self._ranks = sources, ranks or Ranks()
+        self._temperature, self._max_tokens = temperature, max_tokens
         self._masked: dict[int, Ids] = {}
         self.outliers: Outliers | None = None
         self.rewards: dict[int, float] = {}
         self.seconds = 0.0
 
-    def __len__(self) -> int:
-        """Turn rows of the batch."""
-        return len(self._batch.table)
+    @property
+    def located(self) -> bool:
+        """Whether the outliers are known."""
+        return self.outliers is not None
 
     def locate(self, entropy_R: Floats) -> Outliers:
         """Find the outliers, and make their masked prompts where a term reads those.
@@ -91,22 +99,12 @@ class Selection:
         if missing:
             raise DataError(f"the prompts of {len(missing)} outlier turns were not sampled in this iteration")
 
-    def backward(
-        self,
-        policy: Policy,
-        rows: Sequence[TokenRow],
-        owners: Sequence[int],
-        temperature: float,
-        max_tokens: int,
-    ) -> SelectiveReport | None:
+    def backward(self, policy: Policy, rows: Sequence[ScoredRow]) -> SelectiveReport | None:
         """Add the gradient of the term over the outliers among the rows of a minibatch.
 
         Args:
             policy: The policy in training.
             rows: Rows of the whole minibatch, a turn each.
-            owners: Rank that trains on each row.
-            temperature: Sampling temperature.
-            max_tokens: Most tokens in a forward pass.
 
         Returns:
             What this process did; None when there was nothing to do, and then no gradient has changed.
@@ -116,12 +114,14 @@ class Selection:
             return None
         with self._timed():
             chosen: list[list[TokenRow]] = [[] for _ in range(self._ranks.size)]
-            for row, owner in zip(rows, owners, strict=True):
-                if self.outliers.flagged[turn_of(row)]:
-                    chosen[owner].append(row)
+            for item in rows:
+                if self.outliers.flagged[turn_of(item.row)]:
+                    chosen[item.owner].append(item.row)
             if not any(chosen):
                 return None
-            plans = [plan_selective(policy, part, self._masked, self._settings, max_tokens) for part in chosen]
+            plans = [
+                plan_selective(policy, part, self._masked, self._settings, self._max_tokens) for part in chosen
+            ]
             report, rewards = selective_backward(
                 policy,
                 chosen[self._ranks.rank],
@@ -129,7 +129,7 @@ class Selection:
                 self._masked,
                 self._settings,
                 n_outliers=sum(map(len, chosen)),
-                temperature=temperature,
+                temperature=self._temperature,
                 passes=max(map(len, plans)),
             )
             self.rewards |= rewards

@@ -19,12 +19,10 @@ from torch import Tensor
 from agent_gym.support.errors import DataError
 from trainers.run.metrics import KL_BUCKETS, LOW_RATIO, METRICS, QUANTILES
 from trainers.settings.algorithm import KLKind
-from trainers.stapo.term import SelectiveReport
 from trainers.update.losses import LossOutput
 from trainers.update.regularisers import token_kl
 from trainers.update.token_batch import TokenBatch, turns
-
-__all__ = ["METRICS", "IterationDiagnostics", "ReplyRows", "repeated_actions"]
+from trainers.update.types import TermReport
 
 Column = NDArray[np.float32]
 
@@ -82,7 +80,7 @@ class IterationDiagnostics:
     _grad_norms: list[float] = field(default_factory=list)
     _replies: dict[str, float] = field(default_factory=dict)
     _given: dict[str, float] = field(default_factory=dict)
-    _selective: SelectiveReport = field(default_factory=SelectiveReport)
+    _term: TermReport | None = None
 
     def add_micro_batch(self, tokens: TokenBatch, output: LossOutput) -> None:
         """Take in one micro-batch and its loss; call it once per micro-batch of every optimiser pass."""
@@ -108,11 +106,15 @@ class IterationDiagnostics:
         on = mask != 0
         self._gaps.append(_column((logp_sampler[on].double() - logp_trainer[on].double()).abs()))
 
-    def add_selective(self, report: SelectiveReport) -> None:
-        """Take in what STAPO's term did in one optimiser step; its loss is part of the total."""
-        self._selective += report
-        for name in ("loss/total", "loss/stapo"):
+    def add_term(self, report: TermReport) -> None:
+        """Take in what an extra term did in one optimiser step; its loss is part of the total."""
+        self._add_term(report)
+        for name in ("loss/total", f"loss/{report.name}"):
             self._losses[name] = self._losses.get(name, 0.0) + report.loss
+
+    def _add_term(self, report: TermReport | None) -> None:
+        if report is not None:
+            self._term = report if self._term is None else self._term + report
 
     def add_optimiser_step(self, grad_norm: float) -> None:
         """Count one optimiser step with its gradient norm before clipping."""
@@ -151,7 +153,7 @@ class IterationDiagnostics:
             self._tokens += other._tokens
             self._turns += other._turns
             self._gaps += other._gaps
-            self._selective += other._selective
+            self._add_term(other._term)
             for mine, theirs in ((self._losses, other._losses), (self._replies, other._replies)):
                 for name, value in theirs.items():
                     mine[name] = mine.get(name, 0.0) + value
@@ -168,7 +170,7 @@ class IterationDiagnostics:
         if self._replies.get("count"):
             count = self._replies["count"]
             found |= {name: value / count for name, value in self._replies.items() if name != "count"}
-        found |= self._selective.stats()
+        found |= {} if self._term is None else self._term.stats()
         gaps = np.concatenate(self._gaps) if self._gaps else np.zeros(0, dtype=np.float32)
         if len(gaps):
             found["policy/sampler_gap"] = float(gaps.mean(dtype=np.float64))

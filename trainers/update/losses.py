@@ -36,8 +36,6 @@ class LossOutput:
     """KL term before its coefficient, scalar; 0 when the coefficient is 0."""
     entropy: Tensor
     """Entropy before its coefficient, scalar; 0 when the coefficient is 0."""
-    policy_token: Tensor
-    """Policy loss of each token before aggregation, sequence mask applied."""
     ratio: Tensor
     """Importance ratio at the configured level."""
     log_ratio: Tensor
@@ -71,6 +69,38 @@ Clip = Callable[[ClipInput, AlgorithmConfig], tuple[Tensor, Tensor]]
 """Returns the token losses with graph, and where their gradient is exactly zero (bool)."""
 
 
+@dataclass(frozen=True, eq=False)
+class PolicyTerm:
+    """The policy term of each token before aggregation; all [B, T], 0 or False where nothing was sampled."""
+
+    loss: Tensor
+    """Loss, with graph; 0 where the sequence mask took the token out."""
+    ratio: Tensor
+    """Importance ratio at the configured level, with graph."""
+    gradient_off: Tensor
+    """Clipped, sequence-masked or of advantage 0, bool."""
+    sequence_masked: Tensor
+    """Token of a turn that the sequence mask took out, bool."""
+
+
+def policy_term(tokens: TokenBatch, config: AlgorithmConfig, episode_log_ratio: Tensor | None = None) -> PolicyTerm:
+    """Compute the policy term of each token; arguments as for `policy_loss`."""
+    advantage = tokens.clean(tokens.advantage).detach()
+    groups = turns(tokens)
+    turn_advantage = groups.spread(groups.mean(advantage))
+    # Without a clip rule the level is not used, but the diagnostics still show how far the policy moved.
+    ratio = importance_ratio(tokens, config.importance_level, episode_log_ratio)
+    seen = ClipInput(ratio, tokens.clean(tokens.logp_new), advantage, turn_advantage)
+    loss, off = CLIPS[config.clip](seen, config)
+    masked = sequence_masked(tokens, config.sequence_mask_delta)
+    return PolicyTerm(
+        loss=torch.where(tokens.sampled & ~masked, loss, 0.0),
+        ratio=ratio,
+        gradient_off=tokens.sampled & (off | masked | (advantage == 0)),
+        sequence_masked=masked,
+    )
+
+
 def policy_loss(
     tokens: TokenBatch,
     config: AlgorithmConfig,
@@ -93,17 +123,8 @@ def policy_loss(
         ConfigError: When `kl_coef` or `entropy_coef` is above 0 and the tensor it needs is missing.
     """
     weight = token_weights(tokens, config.aggregation, totals, config.norm_length)
-    advantage = tokens.clean(tokens.advantage).detach()
-    groups = turns(tokens)
-    turn_advantage = groups.spread(groups.mean(advantage))
-    # Without a clip rule the level is not used, but the diagnostics still show how far the policy moved.
-    ratio = importance_ratio(tokens, config.importance_level, episode_log_ratio)
-    seen = ClipInput(ratio, tokens.clean(tokens.logp_new), advantage, turn_advantage)
-    token_loss, off = CLIPS[config.clip](seen, config)
-    masked = sequence_masked(tokens, config.sequence_mask_delta)
-    token_loss = torch.where(tokens.sampled & ~masked, token_loss, 0.0)
-
-    policy = (weight * token_loss).sum()
+    term = policy_term(tokens, config, episode_log_ratio)
+    policy = (weight * term.loss).sum()
     loss = policy
     kl = entropy = torch.zeros_like(policy.detach())
     if config.kl_coef > 0:
@@ -113,20 +134,19 @@ def policy_loss(
         entropy = (weight * policy_entropy(tokens)).sum()
         loss = loss - config.entropy_coef * entropy
     with torch.no_grad():
-        plain = ratio.detach()
+        plain = term.ratio.detach()
         return LossOutput(
             loss=loss,
             policy=policy.detach(),
             kl=kl.detach(),
             entropy=entropy.detach(),
-            policy_token=token_loss.detach(),
             ratio=plain,
             log_ratio=token_log_ratio(tokens),
             above=tokens.sampled & (plain > 1 + config.eps_high),
             below=tokens.sampled & (plain < 1 - config.eps_low),
             band=(1 - config.eps_low, 1 + config.eps_high),
-            gradient_off=tokens.sampled & (off | masked | (advantage == 0)),
-            sequence_masked=masked,
+            gradient_off=term.gradient_off,
+            sequence_masked=term.sequence_masked,
             kl_reference=None if tokens.logp_ref is None else reference_kl(tokens, KLKind.K3),
         )
 

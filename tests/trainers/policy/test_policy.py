@@ -9,7 +9,7 @@ from tests.trainers.toys import random_rows, tiny_policy
 from trainers.policy import logprobs
 from trainers.policy.devices import resolve_device, resolve_dtype
 from trainers.policy.policy import Policy
-from trainers.policy.token_rows import PaddingSide, TokenRow, pad_rows
+from trainers.policy.token_rows import NO_SEGMENT, TokenRow, pad_rows
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.settings.sampling import SamplingSettings
 
@@ -42,9 +42,13 @@ def test_scores_are_those_of_the_full_logits_at_the_sampling_temperature(tempera
                 assert stats.greedy[index, place] == (before.argmax() == token)
 
 
-@pytest.mark.parametrize("side", PaddingSide)
+def silent_row(width):
+    """A row without a sampled token, which pads the others to its width."""
+    return TokenRow((1,) * width, (False,) * width, (NO_SEGMENT,) * width)
+
+
 @pytest.mark.parametrize("extra", [0, 7])
-def test_padding_changes_neither_scores_nor_gradients(side, extra):
+def test_padding_changes_neither_scores_nor_gradients(extra):
     policy = tiny_policy()
     rows = random_rows(policy, LENGTHS)
     alone = []
@@ -53,7 +57,7 @@ def test_padding_changes_neither_scores_nor_gradients(side, extra):
         (stats.logp.sum() + 0.5 * stats.entropy.sum()).backward()
         alone.append(stats.logp[0][torch.tensor(row.mask)])
     expected = gradients(policy)
-    batch = pad_rows(rows, policy.pad_id, side=side, width=max(map(len, rows)) + extra)
+    batch = pad_rows([*rows, silent_row(max(map(len, rows)) + extra)], policy.pad_id)
     stats = policy.token_stats(batch)
     for index, values in enumerate(alone):
         torch.testing.assert_close(stats.logp[index][batch.mask[index]], values, atol=1e-5, rtol=0)
@@ -63,7 +67,7 @@ def test_padding_changes_neither_scores_nor_gradients(side, extra):
 
 def test_positions_outside_the_mask_are_exactly_zero():
     policy = tiny_policy()
-    batch = pad_rows(random_rows(policy, LENGTHS), policy.pad_id, width=20)
+    batch = pad_rows([*random_rows(policy, LENGTHS), silent_row(20)], policy.pad_id)
     stats = policy.token_stats(batch, greedy=True)
     assert (stats.logp[~batch.mask] == 0).all()
     assert (stats.entropy[~batch.mask] == 0).all()
@@ -181,7 +185,7 @@ def test_models_that_cap_their_logits_are_scored_with_the_cap():
     assert not policy._reader.separable
     (row,) = random_rows(tiny, [(4, 5)])
     logp_TV = torch.log_softmax(whole_logits(policy, row), -1)
-    stats = policy.token_stats(pad_rows([row], policy.pad_id, width=12))
+    stats = policy.token_stats(pad_rows([row, silent_row(12)], policy.pad_id))
     for place in range(4, 9):
         torch.testing.assert_close(stats.logp[0, place], logp_TV[place - 1, row.ids[place]], atol=1e-5, rtol=0)
 

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_gym.support.errors import ConfigError, DataError
-from trainers.policy.token_rows import NO_SEGMENT, PaddingSide, TokenRow, pad_rows, plan_microbatches
+from agent_gym.support.errors import DataError
+from trainers.policy.token_rows import NO_SEGMENT, TokenRow, pad_rows, plan_microbatches
 
 ROWS = st.lists(
     st.tuples(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.lists(st.integers(0, 9), max_size=6)),
@@ -15,10 +15,10 @@ ROWS = st.lists(
 )
 
 
-@given(ROWS, st.sampled_from(PaddingSide), st.integers(0, 3))
-def test_every_row_can_be_read_back_from_the_padded_tensors(pairs, side, extra):
+@given(ROWS)
+def test_every_row_can_be_read_back_from_the_padded_tensors(pairs):
     rows = [TokenRow.from_reply(p, r, segment=i, episode=i // 2) for i, (p, r) in enumerate(pairs)]
-    batch = pad_rows(rows, pad_id=9, side=side, width=max(map(len, rows)) + extra)
+    batch = pad_rows(rows, pad_id=9)
     for index, (row, (prompt, reply)) in enumerate(zip(rows, pairs, strict=True)):
         real = batch.attention_mask[index].bool()
         assert batch.input_ids[index][real].tolist() == [*prompt, *reply]
@@ -55,10 +55,11 @@ def test_masked_values_never_enter_the_tensors():
         weights=(5.0, 0.5, float("nan")),
         logprobs=(float("nan"), -1.0, float("-inf")),
     )
-    batch = pad_rows([row], pad_id=0, width=4)
-    assert batch.weight.tolist() == [[0.0, 0.5, 0.0, 0.0]]
+    longer = TokenRow.from_reply([1, 2, 3], [4], logprobs=[-0.25])
+    batch = pad_rows([row, longer], pad_id=0)
+    assert batch.weight.tolist() == [[0.0, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
     assert batch.sampler_logp is not None
-    assert batch.sampler_logp.tolist() == [[0.0, -1.0, 0.0, 0.0]]
+    assert batch.sampler_logp.tolist() == [[0.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, -0.25]]
 
 
 @pytest.mark.parametrize(
@@ -76,28 +77,28 @@ def test_malformed_rows_are_refused_with_the_reason(arguments, message):
         TokenRow(**arguments)
 
 
-def test_nothing_is_cut_silently():
-    with pytest.raises(ConfigError, match="would cut a row of 3 tokens"):
-        pad_rows([TokenRow.from_reply([1, 2], [3])], pad_id=0, width=2)
+def test_ids_become_a_tensor_once_however_often_a_row_is_padded():
+    row = TokenRow.from_reply([1, 2], [3])
+    pad_rows([row], pad_id=0)
+    before = row.tensors["ids"]
+    pad_rows([row, TokenRow.from_reply([1, 2, 3], [4, 5])], pad_id=0)
+    assert row.tensors["ids"] is before
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 40), st.integers(0, 4)), max_size=30),
-    st.integers(1, 120),
-    st.booleans(),
-)
-def test_microbatches_hold_every_row_once_within_the_budget_and_keep_groups_whole(rows, budget, grouped):
-    lengths = [length for length, _ in rows]
-    groups = [group for _, group in rows] if grouped else None
-    plan = plan_microbatches(lengths, budget, groups=groups)
-    assert sorted(index for part in plan for index in part) == list(range(len(rows)))
+def test_a_column_that_one_row_lacks_is_no_column_unless_it_has_a_value_to_stand_in():
+    with_both = TokenRow.from_reply([1], [2], logprobs=[-0.5], weights=[0.25])
+    batch = pad_rows([with_both, TokenRow.from_reply([1], [2])], pad_id=0)
+    assert batch.sampler_logp is None
+    assert batch.weight.tolist() == [[0.0, 0.25], [0.0, 1.0]]
+
+
+@given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 120))
+def test_microbatches_hold_every_row_once_within_the_budget(lengths, budget):
+    plan = plan_microbatches(lengths, budget)
+    assert sorted(index for part in plan for index in part) == list(range(len(lengths)))
     for part in plan:
-        units = {groups[index] if groups else index for index in part}
-        assert len(part) * max(lengths[index] for index in part) <= budget or len(units) == 1
-    if groups:
-        places = {group: {n for n, part in enumerate(plan) for i in part if groups[i] == group} for group in groups}
-        assert all(len(where) == 1 for where in places.values())
-    assert plan == plan_microbatches(list(lengths), budget, groups=groups)
+        assert len(part) * max(lengths[index] for index in part) <= budget or len(part) == 1
+    assert plan == plan_microbatches(list(lengths), budget)
 
 
 def test_rows_move_to_a_device_together():

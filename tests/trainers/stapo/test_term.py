@@ -235,8 +235,8 @@ def test_reports_become_explained_metrics_and_part_of_the_loss() -> None:
     assert set(report.stats()) <= set(METRICS)
     assert SelectiveReport().stats() == {}
     diagnostics, other = IterationDiagnostics(), IterationDiagnostics()
-    diagnostics.add_selective(report)
-    other.add_selective(report)
+    diagnostics.add_term(report)
+    other.add_term(report)
     diagnostics.merge([other])
     diagnostics.add_optimiser_step(1.0)
     found = diagnostics.summary()

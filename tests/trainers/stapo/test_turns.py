@@ -24,9 +24,11 @@ from trainers.settings.stapo import MaskKind, Side, StapoSettings
 from trainers.stapo.log import MAX_PER_ITERATION, OutlierLog, outlier_rows, read_outliers
 from trainers.stapo.outliers import Pool, locate
 from trainers.stapo.term import SelectiveReport, plan_selective, selective_backward
-from trainers.stapo.turns import Selection
+from trainers.stapo.turns import OutlierTurns
 from trainers.update.batch import Batch
-from trainers.update.updater import StepReport, Updater, turn_entropies
+from trainers.update.scoring_pass import turn_entropies
+from trainers.update.types import ScoredRow, StepReport
+from trainers.update.updater import Updater
 
 SOME = StapoSettings(alpha=0.5, beta=0.3, gamma_s=0.2, side=Side.BOTH, iqr_lambda=0.2)
 """Flags some of the eight turns of the small batch, and not all."""
@@ -43,19 +45,21 @@ class Shortened(PromptSources):
         return ids[2:]
 
 
-def selection(batch: Batch, chosen: StapoSettings = SOME, sources: PromptSources | None = None) -> Selection:
-    return Selection(batch, chosen, 1.0, Shortened() if sources is None else sources)
+def selection(
+    batch: Batch, chosen: StapoSettings = SOME, sources: PromptSources | None = None, temperature: float = 1.0
+) -> OutlierTurns:
+    return OutlierTurns(batch, chosen, Shortened() if sources is None else sources, temperature=temperature)
 
 
 def updated(
     chosen: StapoSettings | None, rows: tuple[TokenRow, ...] | None = None, **settings: Any
-) -> tuple[Updater, Selection | None, list[SelectiveReport]]:
+) -> tuple[Updater, OutlierTurns | None, list[SelectiveReport]]:
     """Take the steps of one update and return what came of it."""
     updater = make(level("token"), **settings)
     batch = batch_of(updater.policy)
     batch = batch if rows is None else replace(batch, rows=rows)
-    part = None if chosen is None else selection(batch, chosen)
-    events = list(updater.update(batch, ADVANTAGES, 5, selection=part))
+    part = None if chosen is None else selection(batch, chosen, temperature=updater.temperature)
+    events = list(updater.update(batch, ADVANTAGES, 5, extra_term=part))
     assert all(event.applied for event in events if isinstance(event, StepReport))
     return updater, part, [event for event in events if isinstance(event, SelectiveReport)]
 
@@ -64,7 +68,7 @@ def flat(updater: Updater) -> torch.Tensor:
     return torch.cat([(0 * p if p.grad is None else p.grad).flatten() for p in updater.policy.parameters()])
 
 
-def flagged(part: Selection | None) -> list[int]:
+def flagged(part: OutlierTurns | None) -> list[int]:
     assert part is not None and part.outliers is not None
     return part.outliers.flagged.nonzero()[0].tolist()
 
@@ -109,9 +113,8 @@ def test_the_term_is_the_gradient_over_the_outlier_rows_and_nothing_else(tempera
     part_again = selection(Batch((), table, tuple(rows + others)))
     part_again.locate(kept.entropy)
     fresh.policy.model.zero_grad()
-    assert part_again.backward(fresh.policy, others, [0] * len(others), 1.0, 10_000) is None
+    assert part_again.backward(fresh.policy, [ScoredRow(row) for row in others]) is None
     assert not flat(fresh).any()
-    assert len(part_again) == len(table)
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -151,7 +154,7 @@ def test_terms_that_read_no_masked_prompt_make_none() -> None:
     updater = make(level("token"))
     batch = batch_of(updater.policy)
     part = selection(batch, replace(SOME, alpha=0.0, gamma_s=0.0), Nothing())
-    reports = [e for e in updater.update(batch, ADVANTAGES, 5, selection=part) if isinstance(e, SelectiveReport)]
+    reports = [e for e in updater.update(batch, ADVANTAGES, 5, extra_term=part) if isinstance(e, SelectiveReport)]
     assert reports[0].loss == pytest.approx(0.3 * reports[0].entropy / reports[0].turns, abs=1e-6)
 
 
@@ -159,7 +162,7 @@ def test_an_outlier_whose_prompt_nobody_sampled_is_an_error() -> None:
     updater = make(level("token"))
     batch = batch_of(updater.policy)
     with pytest.raises(DataError, match="outlier turns were not sampled in this iteration"):
-        list(updater.update(batch, ADVANTAGES, 5, selection=selection(batch, SOME, PromptSources())))
+        list(updater.update(batch, ADVANTAGES, 5, extra_term=selection(batch, SOME, PromptSources())))
 
 
 # Whole runs ------------------------------------------------------------------------------------------------

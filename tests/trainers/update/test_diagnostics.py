@@ -11,10 +11,11 @@ import torch
 from agent_gym.support.errors import DataError
 from tests.trainers.tensors import Leaf, Reply, window
 from trainers.rollout.group_filter import FilterPlan, GroupOutcome
+from trainers.run.metrics import METRICS
 from trainers.settings.algorithm import ALGORITHMS, AlgorithmConfig
 from trainers.stapo.term import SelectiveReport
 from trainers.update.advantages import compute_advantages
-from trainers.update.diagnostics import METRICS, IterationDiagnostics, ReplyRows, repeated_actions
+from trainers.update.diagnostics import IterationDiagnostics, ReplyRows, repeated_actions
 from trainers.update.losses import policy_loss
 from trainers.update.token_batch import MinibatchTotals
 from trainers.update.turn_table import RowTable
@@ -168,7 +169,7 @@ def test_unexplained_metrics_are_refused() -> None:
 def test_a_full_iteration_reports_every_explained_metric_in_order() -> None:
     made = window([Reply([0.3, -0.1], 1.0), Reply([-0.4], -1.0)])
     diagnostics = fed(made, replace(BAND, kl_coef=0.01))
-    diagnostics.add_selective(SelectiveReport(turns=1.0, loss=0.1))
+    diagnostics.add_term(SelectiveReport(turns=1.0, loss=0.1))
     diagnostics.add_optimiser_step(0.5)
     diagnostics.add_replies(ReplyRows([0], ["s"], ["a"], [2], [False], [True], [True]))
     diagnostics.add_sampler_gap(made.tokens.logp_old, made.tokens.logp_old, made.tokens.mask)

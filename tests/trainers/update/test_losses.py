@@ -19,7 +19,7 @@ from trainers.settings.algorithm import (
     ImportanceLevel,
     KLKind,
 )
-from trainers.update.losses import CLIPS, LossOutput, policy_loss
+from trainers.update.losses import CLIPS, LossOutput, policy_loss, policy_term
 from trainers.update.ratios import episode_sums, merge_episode_sums
 from trainers.update.regularisers import token_kl
 from trainers.update.token_batch import MinibatchTotals
@@ -42,13 +42,15 @@ def loss_of(made: Leaf, config: AlgorithmConfig) -> LossOutput:
 
 
 def first_of_turns(made: Leaf, values: torch.Tensor) -> list[float]:
-    return [float(values[spots[0]]) for spots in made.places.values()]
+    return [float(values[spots[0]].detach()) for spots in made.places.values()]
 
 
 def test_turn_level_reference_losses() -> None:
     made = window(REFERENCE)
     output = loss_of(made, BAND)
-    assert first_of_turns(made, output.policy_token) == pytest.approx([-1.004, 0.997, 0.510101], abs=1e-6)
+    assert first_of_turns(made, policy_term(made.tokens, BAND).loss) == pytest.approx(
+        [-1.004, 0.997, 0.510101], abs=1e-6
+    )
     assert output.loss.item() == pytest.approx(0.167700, abs=1e-6)
     token_mean = loss_of(window(REFERENCE), replace(BAND, aggregation="token_mean"))
     assert token_mean.loss.item() == pytest.approx(0.248850, abs=1e-6)
@@ -125,12 +127,12 @@ def test_cispo_keeps_the_gradient_of_clipped_tokens() -> None:
 def test_sapo_gates_by_the_sign_of_the_turn() -> None:
     made = window([Reply([0.3], 1.0), Reply([0.3], -1.0)])
     config = replace(ALGORITHMS["sapo"], kl_coef=0.0, aggregation="seq_mean_token_sum")
-    output = loss_of(made, config)
 
     def gate(tau: float) -> float:
         return 4 / tau / (1 + math.exp(-tau * (math.exp(0.3) - 1)))
 
-    assert first_of_turns(made, output.policy_token) == pytest.approx([-gate(1.0), gate(1.05)])
+    term = policy_term(made.tokens, config)
+    assert first_of_turns(made, term.loss) == pytest.approx([-gate(1.0), gate(1.05)])
 
 
 def test_sapo_gradient_at_ratio_one_is_the_policy_gradient() -> None:
@@ -282,7 +284,8 @@ def test_masked_positions_contribute_exactly_zero(replies: list[Reply], config: 
     assert made.leaf.grad is not None
     assert torch.isfinite(made.leaf.grad).all()
     assert not made.leaf.grad[off].any()
-    for name in ("policy_token", "ratio", "log_ratio", "kl_reference", "above", "below", "gradient_off"):
+    assert not policy_term(made.tokens, config).loss[off].any()
+    for name in ("ratio", "log_ratio", "kl_reference", "above", "below", "gradient_off"):
         assert not getattr(output, name)[off].any(), name
 
 

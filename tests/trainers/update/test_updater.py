@@ -17,9 +17,11 @@ from trainers.settings.algorithm import ALGORITHMS, AlgorithmConfig, ImportanceL
 from trainers.settings.optim import OptimSettings
 from trainers.update.batch import Batch
 from trainers.update.schedules import LearningRate
+from trainers.update.scoring_pass import turn_entropies
 from trainers.update.token_batch import turns
 from trainers.update.turn_table import RowTable
-from trainers.update.updater import MicroStep, StepReport, Updater, turn_entropies
+from trainers.update.types import MicroStep, StepReport
+from trainers.update.updater import Updater
 
 LENGTHS = [(5, 3), (9, 1), (4, 6), (12, 2), (7, 4), (3, 5), (8, 2), (6, 6)]
 EPISODES = [0, 0, 0, 1, 1, 2, 3, 3]
@@ -78,7 +80,15 @@ def make(
             for weight in other.parameters():
                 weight.mul_(1.05)
     limits = OptimSettings(**values)  # type: ignore[arg-type]
-    return Updater(policy, other, optimizer, scheduler, algorithm, limits, temperature)
+    return Updater(
+        policy,
+        optimizer,
+        scheduler,
+        algorithm=algorithm,
+        settings=limits,
+        temperature=temperature,
+        reference=other,
+    )
 
 
 def run(updater: Updater, batch: Batch, seed: int = 0) -> tuple[list[MicroStep], list[StepReport]]:
@@ -146,8 +156,8 @@ def test_leaving_out_the_scoring_pass_of_a_single_step_changes_nothing(name: str
     short, scored = (make(level(name), max_tokens_per_microbatch=32) for _ in range(2))
     batch = batch_of(short.policy)
     values = scored.score(batch)
-    assert all(value.old is not None for value in values)
-    list(scored.update(batch, ADVANTAGES, 0, values))
+    assert all(value.logp_old is not None for value in values)
+    list(scored.update(batch, ADVANTAGES, 0, scored=values))
     micro, _ = run(short, batch)
     assert all(bool((step.tokens.logp_old == step.tokens.logp_new).all()) for step in micro)
     assert float((weights(short) - weights(scored)).abs().max()) < 1e-6
