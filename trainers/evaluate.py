@@ -1,47 +1,103 @@
-"""Evaluation of a run before, during and after training: which tasks, in which environments."""
+"""Evaluation of a run before, during and after training: fixed tasks, fixed seeds, nothing trained on."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from agent_gym.play.driver import PlayResult
-from agent_gym.play.episode import EpisodeWriter
-from agent_gym.support.seeding import stable_hash
+from agent_gym.core.tasks import TaskSet
+from agent_gym.play.driver import EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.episode import Episode, EpisodeWriter
+from agent_gym.support.seeding import derive_seed, stable_hash
+from trainers.context import RunContext
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
-from trainers.rollout.conversation import PromptEncoder, prompt_encoder
+from trainers.rollout.agent import EpisodeDraws, PolicyAgent
+from trainers.rollout.collect import joined
+from trainers.rollout.conversation import prompt_encoder
 from trainers.rollout.curriculum import apportion
-from trainers.rollout.environments import SplitEnvs, TrainEnvs, prompt_builder
-from trainers.rollout.evaluation import Evaluation, combine, distinct_tasks, evaluate_policy
+from trainers.rollout.environments import SplitEnvs, TrainEnv, TrainEnvs, prompt_builder
 from trainers.rollout.samplers.base import Sampler
-from trainers.settings.run import TrainConfig
+from trainers.rollout.summaries import combine, summarise
+from trainers.run.results import Evaluation
 
 TEST = "test"
 POOL = "pool"
 
 
-class Reporter(Protocol):
-    """What an evaluation tells whoever watches."""
+def distinct_tasks(tasks: TaskSet, count: int) -> list[str]:
+    """Return the first `count` task ids whose records differ, or all there are.
 
-    def phase(self, name: str, total: int) -> Any:
-        """Return a context manager whose value advances a progress bar when called."""
+    Small generated worlds repeat; a repeated room would count twice and say nothing new.
+    """
+    seen: set[str] = set()
+    chosen: list[str] = []
+    for task_id in tasks.ids:
+        key = stable_hash(repr(tasks.load(task_id).record))
+        if key not in seen:
+            seen.add(key)
+            chosen.append(task_id)
+            if len(chosen) == count:
+                break
+    return chosen
 
-    def evaluation(self, when: str, evaluation: Evaluation) -> None:
-        """Show an evaluation."""
+
+def evaluate_policy(
+    split: SplitEnvs,
+    agent: PolicyAgent,
+    task_ids: Sequence[str],
+    seed: int,
+    *,
+    on_episode: Callable[[int, Episode], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    ranks: Ranks | None = None,
+) -> tuple[Evaluation, PlayResult]:
+    """Play each task once for each time it is listed.
+
+    Args:
+        split: Split to play.
+        agent: The policy, with draws that depend on the episode only.
+        task_ids: Tasks, in order.
+        seed: Each episode's seed and the draws derive from it, so evaluations of two policies differ by the
+            policies only.
+        on_episode: Called as episodes of this process finish.
+        should_stop: Ends the evaluation early.
+        ranks: The processes that share the episodes; every one gets the results of all.
+    """
+    repeats: Counter[str] = Counter()
+    requests = []
+    for task in task_ids:
+        requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, repeats[task])))
+        repeats[task] += 1
+    ranks = ranks or Ranks()
+    share = ranks.share(len(requests))
+    mine = play_episodes(
+        split.handle,
+        split.runner,
+        agent,
+        requests[share.start : share.stop],
+        on_episode=on_episode,
+        should_stop=should_stop,
+    )
+    result = joined(ranks.gather(mine))
+    return summarise(split.handle.env.tasks.split, result), result
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Which tasks an evaluation plays, and where."""
+class EvaluationPlan:
+    """Which tasks an evaluation plays, where, and by whom."""
 
     name: str
-    stage: SplitEnvs
-    encoder: PromptEncoder
+    """`test` or `pool`, with the name of the environment where there are several."""
+    split: SplitEnvs
+    """Where they are played."""
+    agent: PolicyAgent
+    """The policy, shown the environment as in training."""
     ids: Sequence[str]
+    """Tasks, in order."""
     count: int
     """Tasks played during training."""
     final_count: int
@@ -54,46 +110,44 @@ class RunEvaluator:
     With several environments each has its own evaluation, `test/NAME`, and `test` is all their episodes together.
 
     Args:
-        config: Settings of the run.
+        context: The run; the main process writes the episodes of the final evaluations.
         policy: The policy, for its tokenizer.
         sampler: Sampler with the policy's weights.
         envs: The environments.
-        episodes: Folder that the episodes of the final evaluations are written to.
-        reporter: Told of progress.
-        should_stop: Asked during the final evaluations.
-        ranks: The processes that share the episodes; the main one writes them.
-        sampling: Makes the context in which processes draw from the policy without waiting for each other.
+        drawing: Makes the context in which processes draw from the policy without waiting for each other.
     """
 
     def __init__(
         self,
-        config: TrainConfig,
+        context: RunContext,
         policy: Policy,
         sampler: Sampler,
         envs: TrainEnvs,
-        episodes: Path,
-        reporter: Reporter,
-        should_stop: Callable[[], bool],
-        ranks: Ranks | None = None,
-        sampling: Callable[[], AbstractContextManager[None]] = nullcontext,
+        drawing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._sampler, self._seed = sampler, config.seed
-        self._episodes, self._reporter, self._should_stop = episodes, reporter, should_stop
-        self._ranks, self._drawing = ranks or Ranks(), sampling
-        self._sampling = config.evaluation_sampling
+        self._context, self._drawing = context, drawing
+        config = context.config
         settings = config.evaluation
-        self._plans: dict[str, list[Plan]] = {TEST: []}
+
+        def agent(env: TrainEnv, split: SplitEnvs) -> PolicyAgent:
+            encoder = prompt_encoder(policy, prompt_builder(split.handle, env.settings), config)
+            return PolicyAgent(encoder, sampler, config.evaluation_sampling, EpisodeDraws())
+
+        self._plans: dict[str, list[EvaluationPlan]] = {TEST: []}
         final = settings.final_episodes or settings.episodes
         shares = [apportion(count, [1.0] * len(envs.envs)) for count in (settings.episodes, final)]
         for env, count, final_count in zip(envs.envs, *shares, strict=True):
-            encoder = prompt_encoder(policy, prompt_builder(env.test.handle, env.settings), config)
+            player = agent(env, env.test)
             ids = distinct_tasks(env.test.handle.env.tasks, max(count, final_count))
-            plan = Plan(_joined(TEST, env.name), env.test, encoder, ids, count, final_count)
-            self._plans[TEST].append(plan)
+            self._plans[TEST].append(
+                EvaluationPlan(_joined(TEST, env.name), env.test, player, ids, count=count, final_count=final_count)
+            )
             if settings.pool:
                 pool = env.train.handle.env.tasks.ids[: config.env.pool_size]
                 ids = list(pool) * max(1, -(-count // len(pool)))
-                plan = Plan(_joined(POOL, env.name), env.train, encoder, ids, len(ids), len(ids))
+                plan = EvaluationPlan(
+                    _joined(POOL, env.name), env.train, player, ids, count=len(ids), final_count=len(ids)
+                )
                 self._plans.setdefault(POOL, []).append(plan)
 
     def during(self, when: str) -> dict[str, float]:
@@ -105,7 +159,7 @@ class RunEvaluator:
                 found, results[plan.name] = self._play(plan, when, plan.ids[: plan.count])
                 metrics |= found.metrics(plan.name)
             if len(plans) > 1:
-                metrics |= combine(plans[0].stage.handle.env.tasks.split, results).metrics(name)
+                metrics |= combine(plans[0].split.handle.env.tasks.split, results).metrics(name)
         return metrics
 
     def final(self, when: str) -> dict[str, Any] | None:
@@ -120,11 +174,11 @@ class RunEvaluator:
             single: dict[str, Any] = {}
             for plan in plans:
                 ids = plan.ids[: plan.final_count]
-                found, result = self._play(plan, when, ids, self._should_stop)
+                found, result = self._play(plan, when, ids, self._context.should_stop)
                 if found.n_ok + found.n_error < len(ids):
                     return None
-                if self._ranks.is_main:
-                    path = self._episodes / f"{plan.name.replace('/', '-')}-{when}.jsonl"
+                if self._context.ranks.is_main:
+                    path = self._context.folder.episodes / f"{plan.name.replace('/', '-')}-{when}.jsonl"
                     path.unlink(missing_ok=True)
                     with EpisodeWriter(path) as writer:
                         for episode in result.whole:
@@ -132,33 +186,32 @@ class RunEvaluator:
                 results[plan.name] = result
                 single[plan.name] = {
                     **asdict(found),
-                    "tasks_digest": plan.stage.handle.env.tasks_digest(ids),
+                    "tasks_digest": plan.split.handle.env.tasks_digest(ids),
                 }
             if len(plans) > 1:
                 digest = stable_hash(*(found["tasks_digest"] for found in single.values()), size=16)
-                whole = combine(plans[0].stage.handle.env.tasks.split, results)
+                whole = combine(plans[0].split.handle.env.tasks.split, results)
                 report[name] = {**asdict(whole), "tasks_digest": digest}
             report |= single
         return report
 
     def _play(
-        self, plan: Plan, when: str, ids: Sequence[str], should_stop: Callable[[], bool] | None = None
+        self, plan: EvaluationPlan, when: str, ids: Sequence[str], should_stop: Callable[[], bool] | None = None
     ) -> tuple[Evaluation, PlayResult]:
-        mine = len(self._ranks.share(len(ids)))
-        with self._drawing(), self._reporter.phase(f"Evaluation on {plan.name}, {when}", mine) as advance:
+        context = self._context
+        mine = len(context.ranks.share(len(ids)))
+        with self._drawing(), context.reporter.phase(f"Evaluation on {plan.name}, {when}", mine) as advance:
             found, result = evaluate_policy(
-                plan.stage,
-                plan.encoder,
-                self._sampler,
-                self._sampling,
+                plan.split,
+                plan.agent,
                 ids,
-                self._seed,
+                context.config.seed,
                 on_episode=lambda *_: advance(),
                 should_stop=should_stop,
-                ranks=self._ranks,
+                ranks=context.ranks,
             )
         if found.n_ok + found.n_error == len(ids):  # else the run was asked to stop: part of it is no result
-            self._reporter.evaluation(f"{plan.name}, {when}", found)
+            context.reporter.evaluation(f"{plan.name}, {when}", found)
         return found, result
 
 

@@ -10,42 +10,21 @@ Left out on purpose: asynchronous rollouts, replay buffers, value networks and l
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from pathlib import Path
+from contextlib import ExitStack, closing
 from typing import Any
 
-import torch
-
-from agent_gym.play.episode import Episode, EpisodeWriter
-from agent_gym.support.errors import DataError
-from trainers.cold_start.start import ColdStartStoppedError, Start
-from trainers.evaluate import TEST, RunEvaluator
+from trainers.checkpoints import RunCheckpoints
+from trainers.context import RunContext, RunStoppedError
+from trainers.evaluate import TEST
 from trainers.learner import Learner
-from trainers.policy.devices import configure_torch
-from trainers.policy.lora import reference_of
-from trainers.policy.policy import Policy
+from trainers.parts import RunParts, open_parts
 from trainers.policy.ranks import Ranks
-from trainers.preflight import check_parts, check_prompts
+from trainers.record import RunRecord
 from trainers.report import write_report
-from trainers.rollout.collect import Collected, GroupCollector
-from trainers.rollout.conversation import prompt_encoder
-from trainers.rollout.environments import TrainEnvs, prompt_builder
-from trainers.rollout.evaluation import summarise_groups
-from trainers.rollout.masked_prompts import PromptSources
-from trainers.rollout.samplers.base import Sampler
-from trainers.rollout.samplers.make import make_sampler
-from trainers.run.checkpoint import Checkpoint, CheckpointStore, Savable, open_checkpoint
+from trainers.rollout.collect import Collected
 from trainers.run.clock import Clock
-from trainers.run.detector import ADVICE
-from trainers.run.folder import CHECKPOINTS, REFERENCE, RunFolder
+from trainers.run.folder import RunFolder
 from trainers.run.reporter import Reporter
-from trainers.run.state import OptimizerState
-from trainers.run.tracking import NoTracker, RunTracker, Tracker, read_metrics
-from trainers.run.warnings import WarningMonitor
-from trainers.settings.run import TrainConfig
-from trainers.stapo.log import OutlierLog, outlier_rows
-from trainers.update.schedules import LearningRate
-from trainers.update.updater import Updater
 
 _LEAST_VALID_FORMAT = 0.2
 """Share of replies in the right form below which hardly an episode earns anything."""
@@ -70,305 +49,154 @@ class Trainer:
         should_stop: Callable[[], bool] = lambda: False,
         ranks: Ranks | None = None,
     ) -> None:
-        self.folder = folder
-        self.config: TrainConfig = folder.config()
-        self.reporter = reporter
-        self.should_stop = should_stop
-        self.ranks = ranks or Ranks()
-        self.store = CheckpointStore(folder.checkpoints, keep_last=self.config.run.keep_checkpoints)
-        self._sources = None if self.config.algorithm.stapo is None else PromptSources()
-        self._learner = self.learner_class(self.config, self.ranks, self._sources)
-        self._outliers: OutlierLog | None = None
+        self._context = RunContext(folder, folder.config(), reporter, should_stop, ranks or Ranks())
+        self._checkpoints = RunCheckpoints(self._context)
+        # Made by `run`, and the same in all its iterations.
+        self._parts: RunParts
+        self._learner: Learner
+        self._record: RunRecord
 
     def run(self) -> dict[str, Any]:
         """Train, from the start or from the last whole checkpoint, and return the summary."""
-        config = self.config
-        check_parts(config, self.ranks, started=self.ranks.from_main(self.folder.reference.is_dir()))
-        configure_torch(config.run)
+        context = self._context
         with ExitStack() as stack:
-            envs = stack.enter_context(closing(TrainEnvs.make(config, self.ranks.size)))
-            check_prompts(envs)
-            return self._run(envs, stack)
-
-    # The run ---------------------------------------------------------------------------------------------
-
-    def _run(self, envs: TrainEnvs, stack: ExitStack) -> dict[str, Any]:
-        config = self.config
-        ranks = self.ranks
-        checkpoint = self._latest()
-        try:
-            policy = Start(self.folder, config, self.reporter, self.should_stop, ranks).policy(envs)
-        except ColdStartStoppedError:
-            self.reporter.say(
-                f"Stopped during the cold start. Continue with: agent-gym train --resume {self.folder.path}"
-            )
-            return self.folder.summary()
-        reference = reference_of(policy) if config.algorithm.kl_coef > 0 else None
-        if checkpoint is not None:
-            policy.load_weights(checkpoint.model_folder)
-        if ranks.size > 1:
-            from trainers.policy.sharding import shard
-
-            shard(policy, ranks)
-            if isinstance(reference, Policy):
-                shard(reference, ranks)
-        optimizer = torch.optim.AdamW(
-            policy.parameters(),
-            lr=config.optim.learning_rate,
-            betas=(config.optim.beta1, config.optim.beta2),
-            weight_decay=config.optim.weight_decay,
-        )
-        scheduler = LearningRate(
-            optimizer,
-            config.optim.learning_rate,
-            config.optim.warmup_steps,
-            config.optim.schedule,
-            config.iterations,
-        )
-        first = 0
-        if checkpoint is not None:
-            state = checkpoint.restore(model=policy, optimizer=optimizer, scheduler=scheduler, weights=False)
-            first = checkpoint.step
-            envs.load_state_dict(state["lanes"])
-            self.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
-        sampler = stack.enter_context(closing(make_sampler(policy, config.rollout)))
-        evaluator = RunEvaluator(
-            config,
-            policy,
-            sampler,
-            envs,
-            self.folder.episodes,
-            self.reporter,
-            self.should_stop,
-            ranks,
-            lambda: self._drawing(policy),
-        )
-        collector = GroupCollector(
-            envs,
-            lambda env: prompt_encoder(
-                policy, prompt_builder(env.train.handle, env.settings), config, self._sources
-            ),
-            sampler,
-            config.rollout.sampling(),
-            config.algorithm,
-            config.rollout.groups,
-            config.rollout.group_size,
-            config.seed,
-            ranks,
-        )
-        updater = Updater(
-            policy,
-            optimizer,
-            scheduler,
-            algorithm=config.algorithm,
-            settings=config.optim,
-            temperature=config.rollout.temperature,
-            reference=reference,
-            importance_cap=config.rollout.importance_cap if config.rollout.importance_correction else None,
-            ranks=ranks,
-        )
-        if "before" not in ranks.from_main(self.folder.summary()):
-            before = evaluator.final("before")
-            if before is None:
-                return self._stopped(first)
-            self.folder.update_summary({"before": before})
-            if (share := before[TEST]["valid_format"]) < _LEAST_VALID_FORMAT:
-                self.reporter.say(
-                    f"Warning: {share:.0%} of the replies have the right form before training, so there is next "
-                    "to nothing to reinforce. Clone more (cloning.episodes, cloning.epochs, "
-                    "cloning.learning_rate), or take a model that keeps to the form."
+            try:
+                self._parts = stack.enter_context(open_parts(context, self._checkpoints.latest))
+            except RunStoppedError:
+                folder = context.folder
+                context.reporter.say(
+                    f"Stopped during the cold start. Continue with: agent-gym train --resume {folder.path}"
                 )
-        tracker: Tracker = RunTracker(self.folder.path, first) if ranks.is_main else NoTracker()
-        if self._sources is not None and ranks.is_main:
-            self._outliers = OutlierLog(self.folder.path, first)
-        history = ranks.from_main(read_metrics(self.folder.path) if ranks.is_main else [])
-        monitor = WarningMonitor(self.folder.path, config.run.stop_on, history, writes=ranks.is_main)
-        done = first
-        try:
-            stopping = ranks.any(self.should_stop())
-            while done < config.iterations and monitor.stopping is None:
+                return folder.summary()
+            self._learner = self.learner_class(context.config, context.ranks, self._parts.sources)
+            done = self._parts.first
+            if not self._evaluated_before():
+                return self._stopped(done)
+            self._record = stack.enter_context(closing(RunRecord(context, done)))
+            stopping = context.stopping()
+            while done < context.config.iterations and self._record.warning is None:
                 if stopping:
                     return self._stopped(done)
-                stopping = self._iterate(done, collector, updater, sampler, evaluator, tracker, envs, monitor)
+                stopping = self._iterate(done)
                 done += 1
-        finally:
-            tracker.close()
+            self._record.close()
+            return self._finished(done)
+
+    def _iterate(self, iteration: int) -> bool:
+        """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
+        clock = Clock()
+        collected = self._sample(iteration, clock)
+        metrics = self._learn(iteration, collected, clock)
+        self._record.episodes(iteration, collected)
+        done = iteration + 1
+        score = self._evaluate(done, metrics, clock)
+        self._record.iteration(iteration, metrics, clock)
+        stopping = self._context.stopping()
+        config = self._context.config
+        last = done == config.iterations or self._record.warning is not None
+        if last or stopping or score is not None or done % config.run.checkpoint_every == 0:
+            self._checkpoints.save(done, self._parts, score)
+        return stopping
+
+    # The steps of an iteration -----------------------------------------------------------------------------
+
+    def _sample(self, iteration: int, clock: Clock) -> Collected:
+        parts, config = self._parts, self._context.config
+        if parts.sources is not None:
+            parts.sources.clear()
+        with parts.drawing():
+            before = parts.envs.env_seconds()
+            collected = parts.collector.collect(iteration)
+            playing = parts.envs.env_seconds() - before
+        if config.run.stop_on and not config.evaluation.every:
+            self._checkpoints.score(iteration, collected.stats["rollout/success"])
+        clock.lap("sampling")
+        clock.split("sampling", "env", playing)
+        return collected
+
+    def _learn(self, iteration: int, collected: Collected, clock: Clock) -> dict[str, float]:
+        parts = self._parts
+        parts.updater.scheduler.start(iteration)
+        metrics, outlier_turns = self._learner.learn(iteration, collected, parts.updater)
+        metrics |= parts.envs.metrics()
+        found, moved = parts.envs.count_iteration(collected.by_env(len(parts.envs.envs)))
+        metrics |= found
+        for env in moved:
+            self._context.reporter.say(
+                f"{env.stage_sentence()} after iteration {iteration + 1}, with {env.options}"
+            )
+        parts.sampler.sync(parts.policy)
+        clock.lap("update")
+        if outlier_turns is not None:
+            clock.split("update", "stapo", outlier_turns.seconds)
+            self._record.outliers(iteration, collected, outlier_turns)
+        return metrics
+
+    def _evaluate(self, done: int, metrics: dict[str, float], clock: Clock) -> float | None:
+        """Add the metrics of an evaluation where one is due, and return its success."""
+        config = self._context.config
+        every = config.evaluation.every
+        if not every or done % every or done >= config.iterations:
+            return None
+        metrics |= self._parts.evaluator.during(f"iteration {done}")
+        clock.lap("evaluation")
+        return metrics[f"{TEST}/success"]
+
+    # Before and after --------------------------------------------------------------------------------------
+
+    def _evaluated_before(self) -> bool:
+        """Evaluate the policy that training starts from, once a run; returns whether that is done."""
+        context = self._context
+        if "before" in context.ranks.from_main(context.folder.summary()):
+            return True
+        before = self._parts.evaluator.final("before")
+        if before is None:
+            return False
+        context.folder.update_summary({"before": before})
+        if (share := before[TEST]["valid_format"]) < _LEAST_VALID_FORMAT:
+            context.reporter.say(
+                f"Warning: {share:.0%} of the replies have the right form before training, so there is next "
+                "to nothing to reinforce. Clone more (cloning.episodes, cloning.epochs, "
+                "cloning.learning_rate), or take a model that keeps to the form."
+            )
+        return True
+
+    def _finished(self, done: int) -> dict[str, Any]:
+        context, parts = self._context, self._parts
         results: dict[str, Any] = {"iterations": done}
-        if monitor.stopping is not None:
-            results["stopped"] = self._return_to_best(policy, monitor)
-            sampler.sync(policy)
-        after = evaluator.final("after")
+        if self._record.warning is not None:
+            results["stopped"] = self._return_to_best()
+            parts.sampler.sync(parts.policy)
+        after = parts.evaluator.final("after")
         if after is None:
             return self._stopped(done)
-        summary = self.folder.update_summary({"after": after, **results, "checksum": policy.checksum()})
-        if ranks.is_main:
-            write_report([self.folder.path])
+        summary = context.folder.update_summary({"after": after, **results, "checksum": parts.policy.checksum()})
+        if context.ranks.is_main:
+            write_report([context.folder.path])
         return summary
 
-    def _latest(self) -> Checkpoint | None:
-        """Return the newest whole checkpoint, the same one in all processes; None when none was ever written.
-
-        Raises:
-            DataError: There are checkpoints, none of them whole: starting over would overwrite the run.
-        """
-        found, steps = self._same(self.store.latest), self.ranks.from_main(self.store.steps())
-        if found is None and steps:
-            raise DataError(
-                f"none of the {len(steps)} checkpoints in {self.store.root} is whole, so the run cannot go on; "
-                "restore one, or start a new run in another folder"
-            )
-        return found
-
-    def _same(self, choose: Callable[[], Checkpoint | None]) -> Checkpoint | None:
-        """Return the checkpoint that the main process chooses."""
-        if self.ranks.size == 1:
-            return choose()
-        chosen = choose() if self.ranks.is_main else None
-        path: Path | None = self.ranks.from_main(None if chosen is None else chosen.path)
-        return None if path is None else open_checkpoint(path)
-
-    def _return_to_best(self, policy: Policy, monitor: WarningMonitor) -> dict[str, Any]:
-        """Load the weights of the best checkpoint into the policy, after a warning has ended the run.
+    def _return_to_best(self) -> dict[str, Any]:
+        """Take the best policy kept, after a warning has ended the run, and return what the summary says of it.
 
         Checkpoints compare by the success of evaluations; without these by the training success of the iteration
-        that began with them. The policy before training takes part, as step 0.
-
-        Returns:
-            What the summary says of it.
+        that began with them.
         """
-        warning = monitor.stopping
+        context, warning = self._context, self._record.warning
         assert warning is not None
-        before = self.ranks.from_main(self.folder.summary())["before"][TEST]["success"]
-        if not self.config.evaluation.every:
-            before = monitor.history[0]["rollout/success"]
-        best = self._same(self.store.best)
-        if best is not None and best.score is not None and best.score >= before:
-            best.restore(model=policy)
-            kept = {"step": best.step, "score": best.score, "path": f"{CHECKPOINTS}/{best.path.name}"}
-        else:
-            policy.load_weights(self.folder.reference)
-            kept = {"step": 0, "score": before, "path": REFERENCE}
-        self.reporter.say(
+        before = self._record.first_success
+        if context.config.evaluation.every:
+            before = context.ranks.from_main(context.folder.summary())["before"][TEST]["success"]
+        kept = self._checkpoints.return_to_best(self._parts.policy, before)
+        context.reporter.say(
             f"Stopped by the detector ({warning.name.value}) after iteration {warning.iteration + 1}. The policy "
             f"is that of step {kept['step']} again ({kept['path']}), the best one kept."
         )
         return {**warning.to_row(), "best": kept}
 
     def _stopped(self, done: int) -> dict[str, Any]:
-        self.reporter.say(
-            f"Stopped after iteration {done} of {self.config.iterations}; everything is saved. Continue with: "
-            f"agent-gym train --resume {self.folder.path}"
+        context = self._context
+        context.reporter.say(
+            f"Stopped after iteration {done} of {context.config.iterations}; everything is saved. Continue with: "
+            f"agent-gym train --resume {context.folder.path}"
         )
-        return self.folder.summary()
-
-    def _iterate(
-        self,
-        iteration: int,
-        collector: GroupCollector,
-        updater: Updater,
-        sampler: Sampler,
-        evaluator: RunEvaluator,
-        tracker: Tracker,
-        envs: TrainEnvs,
-        monitor: WarningMonitor,
-    ) -> bool:
-        """Sample, learn, and keep what is to be kept; returns whether the run was asked to stop (it is saved)."""
-        config = self.config
-        clock = Clock()
-        if self._sources is not None:
-            self._sources.clear()
-        with self._drawing(updater.policy):
-            before = envs.env_seconds()
-            collected = collector.collect(iteration)
-            playing = envs.env_seconds() - before
-        if config.run.stop_on and not config.evaluation.every and self.ranks.is_main:
-            self.store.set_score(iteration, collected.stats["rollout/success"])
-        clock.lap("sampling")
-        clock.split("sampling", "env", playing)
-        updater.scheduler.start(iteration)
-        metrics, selection = self._learner.learn(iteration, collected, updater)
-        metrics |= envs.metrics()
-        self._move_on(iteration + 1, collected, envs, metrics)
-        sampler.sync(updater.policy)
-        clock.lap("update")
-        if selection is not None and selection.outliers is not None:
-            clock.split("update", "stapo", selection.seconds)
-            rewards = selection.all_rewards()
-            if self._outliers is not None:
-                episodes = [episode for group in collected.groups for episode in group]
-                self._outliers.write(iteration, outlier_rows(episodes, selection.outliers, rewards))
-        if config.run.episodes_every and iteration % config.run.episodes_every == 0:
-            self._record(f"iteration-{iteration:05d}.jsonl", collected)
-        done = iteration + 1
-        score = None
-        if config.evaluation.every and done % config.evaluation.every == 0 and done < config.iterations:
-            found = evaluator.during(f"iteration {done}")
-            metrics |= found
-            score = found[f"{TEST}/success"]
-            clock.lap("evaluation")
-        state, fresh = monitor.see(iteration, metrics)
-        metrics |= state
-        tracker.log(iteration, metrics, clock.seconds)
-        self.reporter.iteration(done, config.iterations, metrics, clock.total)
-        for warning in fresh:
-            self.reporter.say(f"Warning ({warning.name.value}): {warning.sentence} {ADVICE[warning.name]}")
-        stopping = self.ranks.any(self.should_stop())
-        last = done == config.iterations or monitor.stopping is not None
-        due = last or done % config.run.checkpoint_every == 0
-        if due or stopping or score is not None:
-            self._save(done, updater, envs, score)
-        return stopping
-
-    def _move_on(self, done: int, collected: Collected, envs: TrainEnvs, metrics: dict[str, float]) -> None:
-        """Add the metrics of each environment, and move on the curricula."""
-        played: list[list[list[Episode]]] = [[] for _ in envs.envs]
-        for place, group in zip(collected.env, collected.sampled, strict=True):
-            played[place].append(group)
-        found = [summarise_groups(groups) for groups in played]
-        if envs.several:
-            for env, values in zip(envs.envs, found, strict=True):
-                metrics |= {f"env/{env.name}/{name}": value for name, value in values.items()}
-        for env in envs.advance([values.get("success") for values in found]):
-            self.reporter.say(
-                f"Curriculum{' of ' + env.name if env.name else ''}: stage {env.curriculum.stage + 1} of "
-                f"{len(env.settings.stages)} after iteration {done}, with {env.current.options}"
-            )
-
-    # What is kept ----------------------------------------------------------------------------------------
-
-    def _drawing(self, policy: Policy) -> AbstractContextManager[None]:
-        """Return a context in which the processes may draw from a policy without waiting for each other."""
-        if self.ranks.size == 1:
-            return nullcontext()
-        from trainers.policy.sharding import whole_weights
-
-        return whole_weights(policy)
-
-    def _save(self, step: int, updater: Updater, envs: TrainEnvs, score: float | None) -> None:
-        model: Savable = updater.policy
-        optimizer: torch.optim.Optimizer | OptimizerState = updater.optimizer
-        if self.ranks.size > 1:
-            from trainers.policy.sharding import Snapshot
-
-            snapshot = Snapshot.take(updater.policy, updater.optimizer, self.ranks)
-            if snapshot is None:
-                return
-            model, optimizer = snapshot, snapshot.optimizer
-        self.store.save(
-            step,
-            model=model,
-            optimizer=optimizer,
-            scheduler=updater.scheduler,
-            extra={"lanes": envs.state_dict()},
-            score=score,
-        )
-
-    def _record(self, name: str, collected: Collected) -> None:
-        if not self.folder.writes:
-            return
-        path = self.folder.episodes / name
-        path.unlink(missing_ok=True)
-        with EpisodeWriter(path) as writer:
-            for group in collected.sampled[: self.config.run.episodes_groups]:
-                for episode in group:
-                    writer.write(episode)
+        return context.folder.summary()

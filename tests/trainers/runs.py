@@ -22,6 +22,7 @@ from trainers.run.folder import RunFolder
 from trainers.run.reporter import SilentReporter
 from trainers.run.tracking import read_metrics
 from trainers.settings.reading import merge, resolve_config
+from trainers.settings.rollout import RolloutSettings
 from trainers.settings.run import TrainConfig
 
 SMALL: dict[str, Any] = {
@@ -106,9 +107,9 @@ class CopyingSampler(HFSampler):
             value.copy_(given)
 
 
-def copying(policy: Policy, config: TrainConfig) -> CopyingSampler:
+def copying(policy: Policy, rollout: RolloutSettings) -> CopyingSampler:
     """Take the place of `make_sampler`."""
-    return CopyingSampler(policy, max_batch=config.rollout.max_parallel)
+    return CopyingSampler(policy, max_batch=rollout.max_parallel)
 
 
 def assert_equal_runs(one: Path, other: Path) -> None:

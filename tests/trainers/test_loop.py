@@ -161,7 +161,7 @@ def test_a_sampler_with_weights_of_its_own_samples_what_one_without_does(
     settings = ("iterations=3", "optim.learning_rate=0.03", "evaluation.every=1")
     live = new_run(tmp_path / "live", *settings)
     train(live)
-    monkeypatch.setattr("trainers.loop.make_sampler", copying)
+    monkeypatch.setattr("trainers.parts.make_sampler", copying)
     copied = new_run(tmp_path / "copied", *settings)
     train(copied)
     assert_equal_runs(live.path, copied.path)
@@ -188,7 +188,7 @@ def test_tokens_that_the_engine_holds_for_less_likely_weigh_more_up_to_the_cap(
             drawn = super().generate(*arguments)
             return [replace(one, logprobs=tuple(p - math.log(1.5) for p in one.logprobs)) for one in drawn]
 
-    monkeypatch.setattr("trainers.loop.make_sampler", lambda policy, config: Modest(policy))
+    monkeypatch.setattr("trainers.parts.make_sampler", lambda policy, config: Modest(policy))
 
     def norm(name: str, *settings: str) -> float:
         folder = new_run(tmp_path / name, "iterations=1", *settings)

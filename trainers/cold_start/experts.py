@@ -78,6 +78,7 @@ def play_expert(
     runner: EnvRunner,
     requests: Sequence[EpisodeRequest],
     min_score: float,
+    *,
     noise: float = 0.0,
     on_episode: Callable[[int, Episode], None] | None = None,
 ) -> list[ExpertEpisode]:

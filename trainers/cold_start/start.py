@@ -13,16 +13,14 @@ from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import derive_seed
 from trainers.cold_start.cloning import Cloning, CloningStep
 from trainers.cold_start.experts import ExpertEpisode, corpus, expert_rows, play_expert
+from trainers.context import RunContext, RunStoppedError
 from trainers.policy.loading import load_policy, load_trained, prepare_training, tiny_policy
 from trainers.policy.policy import Policy
-from trainers.policy.ranks import Ranks
 from trainers.rollout.conversation import prompt_encoder
 from trainers.rollout.curriculum import apportion
 from trainers.rollout.environments import TrainEnvs, prompt_builder
 from trainers.rollout.task_order import TaskSampler
 from trainers.run.checkpoint import CheckpointStore
-from trainers.run.folder import RunFolder
-from trainers.run.reporter import Reporter
 from trainers.settings.model import TINY
 from trainers.settings.run import TrainConfig
 
@@ -37,59 +35,45 @@ THOUGHTLESS = (
 _TOKENIZER_EPISODES = 100  # oracle episodes that a tokenizer is trained on when none are cloned
 
 
-class ColdStartStoppedError(Exception):
-    """The run was asked to stop during its cold start; the steps of cloning that were taken are kept."""
-
-
-class Start:
+class ColdStart:
     """Makes or loads the policy that a run starts from.
 
+    It is kept in the run folder, so that a resumed run starts from the same one. A single process may be stopped
+    meanwhile; of several, the main one makes the policy, and the others wait for it and load it.
+
     Args:
-        folder: Run folder; the policy is kept there, so that a resumed run starts from the same one.
-        config: Settings of the run.
-        reporter: Who is told of progress.
-        should_stop: Asked during the cold start of a single process; of several, the others wait for the main one.
-        ranks: The processes of the run; the main one makes the policy, the others load it.
+        context: The run.
     """
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        config: TrainConfig,
-        reporter: Reporter,
-        should_stop: Callable[[], bool],
-        ranks: Ranks,
-    ) -> None:
-        self.folder = folder
-        self.config = config
-        self.reporter = reporter
-        self.should_stop = should_stop
-        self.ranks = ranks
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._config, self._folder = context.config, context.folder
+        self._reporter, self._ranks = context.reporter, context.ranks
 
     def policy(self, envs: TrainEnvs) -> Policy:
         """Return the policy after the cold start, loaded if an earlier part of the run made it.
 
         Raises:
-            ColdStartStoppedError: The run was asked to stop meanwhile.
+            RunStoppedError: The run was asked to stop meanwhile.
         """
-        config = self.config
-        device = self.ranks.device(config.device)
-        made = self.ranks.from_main(self.folder.reference.is_dir())
-        if not made and self.ranks.size == 1:
+        config = self._config
+        device = self._ranks.device(config.device)
+        made = self._ranks.from_main(self._folder.reference.is_dir())
+        if not made and self._ranks.size == 1:
             return self._cold_start(envs, device)
         if not made:
-            self.ranks.main_first("cold start", lambda: self._cold_start(envs, device))
-        return self._prepared(load_trained(self.folder.reference, config.model, device))
+            self._ranks.main_first("cold start", lambda: self._cold_start(envs, device))
+        return self._prepared(load_trained(self._folder.reference, config.model, device))
 
     def _cold_start(self, envs: TrainEnvs, device: str) -> Policy:
         """Make the policy that training starts from, and keep it."""
-        config = self.config
+        config = self._config
         started = time.perf_counter()
         tiny = config.model.path == TINY
         # A model is loaded first: what is wrong with it shows before the experts play.
         loaded = None if tiny else self._prepared(load_policy(config.model, device))
         if config.cloning.episodes and config.env.thoughts:
-            self.reporter.say(THOUGHTLESS)
+            self._reporter.say(THOUGHTLESS)
         experts = self._experts(envs, config.cloning.episodes or (_TOKENIZER_EPISODES if tiny else 0))
         if loaded is None:
             texts = [text for builder, played in experts for text in corpus(played, builder)]
@@ -108,18 +92,18 @@ class Start:
             last = self._clone(Cloning(policy, rows, config.cloning, seed=derive_seed(config.seed, "cloning")))
             report |= {"rows": len(rows), "steps": last.total, "loss": last.loss}
         report["seconds"] = round(time.perf_counter() - started, 2)
-        self.folder.save_reference(policy)
-        self.folder.update_summary({"cold_start": report})
+        self._folder.save_reference(policy)
+        self._folder.update_summary({"cold_start": report})
         return policy
 
     def _clone(self, cloning: Cloning) -> CloningStep:
         """Take the steps that are left, saving them now and then, and return the last one."""
-        store = CheckpointStore(self.folder.cold_start, keep_last=1)
+        store = CheckpointStore(self._folder.cold_start, keep_last=1)
         found = store.latest()
         if found is not None and cloning.resume(found):
-            self.reporter.say(f"Resuming the cold start after step {cloning.done} of {cloning.total}.")
+            self._reporter.say(f"Resuming the cold start after step {cloning.done} of {cloning.total}.")
         saved = time.monotonic()
-        with self.reporter.phase("Cloning", cloning.total - cloning.done) as advance:
+        with self._reporter.phase("Cloning", cloning.total - cloning.done) as advance:
             for step in cloning.steps():
                 advance(f"loss {step.loss:.3f}, action accuracy {step.content_accuracy:.2f}")
                 left = cloning.total - cloning.done
@@ -128,24 +112,24 @@ class Start:
                     cloning.save(store)
                     saved = time.monotonic()
                 if stop:
-                    raise ColdStartStoppedError
+                    raise RunStoppedError
         return step
 
     def _stopping(self) -> bool:
-        return self.ranks.size == 1 and self.should_stop()
+        return self._ranks.size == 1 and self._context.should_stop()
 
     def _check(self) -> None:
         if self._stopping():
-            raise ColdStartStoppedError
+            raise RunStoppedError
 
     def _prepared(self, policy: Policy) -> Policy:
-        for note in prepare_training(policy, self.config):
-            self.reporter.say(note)
+        for note in prepare_training(policy, self._config):
+            self._reporter.say(note)
         return policy
 
     def _experts(self, envs: TrainEnvs, count: int) -> list[tuple[PromptBuilder, list[ExpertEpisode]]]:
         """Play the oracle in every environment, as often as its weight says, at the first stage."""
-        config = self.config
+        config = self._config
         found: list[tuple[PromptBuilder, list[ExpertEpisode]]] = []
         for env, share in zip(
             envs.envs,
@@ -159,7 +143,7 @@ class Start:
             ids = TaskSampler(outside_pool(env.train.handle.env.tasks, config), config.seed).draw(share)
             requests = [EpisodeRequest(task, derive_seed(config.seed, "expert", task)) for task in ids]
             of = f" of {env.name}" if env.name else ""
-            with self.reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
+            with self._reporter.phase(f"Oracle episodes{of}", len(requests)) as advance:
 
                 def progress(*_: object, advance: Callable[..., None] = advance) -> None:
                     advance()
@@ -170,8 +154,8 @@ class Start:
                     env.train.runner,
                     requests,
                     config.cloning.min_score,
-                    config.cloning.noise,
-                    progress,
+                    noise=config.cloning.noise,
+                    on_episode=progress,
                 )
             found.append((builder, played))
         return found

@@ -4,6 +4,6 @@
 torch, so that a page can be made wherever the run folder is.
 """
 
-from trainers.report.page import REPORT_FILE, write_report
+from trainers.report.page import write_report
 
-__all__ = ["REPORT_FILE", "write_report"]
+__all__ = ["write_report"]

@@ -15,10 +15,10 @@ from agent_gym.support.files import write_whole
 from agent_gym.support.intervals import Interval
 from trainers.report.charts import BUCKET_LABELS, PREFIXES, RATIO_SIGNS, SECTIONS, Chart, Line, Scale
 from trainers.report.data import RunData, read_run
+from trainers.run.folder import REPORT
 from trainers.run.metrics import METRICS, QUANTILES
 from trainers.settings.warnings import COLLAPSES
 
-REPORT_FILE = "report.html"
 MOST_RUNS = 8  # as many colours tell runs apart
 _FOLDER = Path(__file__).parent
 
@@ -43,7 +43,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path | None = None) -
         raise ConfigError("a report about several runs needs an output file")
     names = _names([Path(run) for run in runs])
     page = render([read_run(run, name) for run, name in zip(runs, names, strict=True)])
-    target = Path(runs[0]) / REPORT_FILE if output is None else Path(output)
+    target = Path(runs[0]) / REPORT if output is None else Path(output)
     return write_whole(target, page)
 
 

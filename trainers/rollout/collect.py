@@ -39,6 +39,13 @@ class Collected:
     stats: dict[str, float]
     env: tuple[int, ...]
 
+    def by_env(self, count: int) -> list[list[list[Episode]]]:
+        """Return the sampled groups of each of `count` environments."""
+        found: list[list[list[Episode]]] = [[] for _ in range(count)]
+        for index, group in zip(self.env, self.sampled, strict=True):
+            found[index].append(group)
+        return found
+
 
 class GroupCollector:
     """Samples groups of episodes that share a task.
@@ -63,6 +70,7 @@ class GroupCollector:
         envs: TrainEnvs,
         encoder: Callable[[TrainEnv], PromptEncoder],
         sampler: Sampler,
+        *,
         sampling: SamplingSettings,
         algorithm: AlgorithmConfig,
         groups: int,
@@ -70,7 +78,7 @@ class GroupCollector:
         seed: int,
         ranks: Ranks | None = None,
     ) -> None:
-        self._lanes, self._make_encoder, self._sampler, self._sampling = envs, encoder, sampler, sampling
+        self._envs, self._make_encoder, self._sampler, self._sampling = envs, encoder, sampler, sampling
         self._encoders: dict[tuple[int, int], PromptEncoder] = {}
         self._algorithm = algorithm
         self._groups, self._group_size, self._seed = groups, group_size, seed
@@ -84,11 +92,11 @@ class GroupCollector:
         """
         plan = FilterPlan.start(self._groups, self._algorithm, iteration)
         sampled: list[list[Episode]] = []
-        env: list[int] = []
+        env_index: list[int] = []
         n_error = 0
         while plan.shortfall:
-            drawn = self._lanes.draw(plan.shortfall)
-            env += [place for place, _ in drawn]
+            drawn = self._envs.draw(plan.shortfall)
+            env_index += [index for index, _ in drawn]
             groups, errors = self._sample(drawn, iteration, len(sampled), on_episode)
             n_error += len(errors)
             outcomes = [
@@ -105,7 +113,7 @@ class GroupCollector:
             if errors and not any(groups):
                 raise WorkerError(f"the environment failed in every episode; the first failure: {errors[0]}")
         stats = {**plan.stats(), "rollout/env_errors": float(n_error)}
-        return Collected([sampled[group] for group in plan.selected()], sampled, stats, tuple(env))
+        return Collected([sampled[group] for group in plan.selected()], sampled, stats, tuple(env_index))
 
     def _sample(
         self,
@@ -116,22 +124,22 @@ class GroupCollector:
     ) -> tuple[list[list[Episode]], list[str]]:
         """Play one round; returns its groups in the order they were drawn, and what failed."""
         tasks: dict[int, dict[int, str]] = {}
-        for number, (place, task) in enumerate(drawn):
-            tasks.setdefault(place, {})[first_group + number] = task
-        places = sorted(tasks)
+        for number, (index, task) in enumerate(drawn):
+            tasks.setdefault(index, {})[first_group + number] = task
+        indices = sorted(tasks)
         # One exchange for all environments, so that the processes wait for each other once.
-        shares = self._ranks.gather([self._play(place, tasks[place], iteration, on_episode) for place in places])
+        shares = self._ranks.gather([self._play(index, tasks[index], iteration, on_episode) for index in indices])
         found: dict[int, list[Episode]] = {}
         errors: list[str] = []
-        for place, results in zip(places, zip(*shares, strict=True), strict=True):
-            groups, failed = self._sorted_out(tasks[place], joined(results))
+        for index, results in zip(indices, zip(*shares, strict=True), strict=True):
+            groups, failed = self._sorted_out(tasks[index], joined(results))
             found |= groups
             errors += failed
         return [found[group] for group in sorted(found)], errors
 
     def _play(
         self,
-        place: int,
+        index: int,
         tasks: Mapping[int, str],
         iteration: int,
         on_episode: Callable[[int, Episode], None] | None,
@@ -146,11 +154,11 @@ class GroupCollector:
             draws += [derive_seed(self._seed, "draws", iteration, group, n) for n in range(self._group_size)]
         share = self._ranks.share(len(requests))
         mine = slice(share.start, share.stop)
-        env = self._lanes.envs[place]
+        env = self._envs.envs[index]
         return play_episodes(
             env.train.handle,
             env.train.runner,
-            PolicyAgent(self._encoder(place), self._sampler, self._sampling, EpisodeDraws(draws[mine])),
+            PolicyAgent(self._encoder(index), self._sampler, self._sampling, EpisodeDraws(draws[mine])),
             requests[mine],
             on_episode=on_episode,
             policy_version=iteration,
@@ -171,12 +179,12 @@ class GroupCollector:
             errors += [f"a tool behind task {episode.task_id!r} failed" for episode in failed]
         return groups, errors
 
-    def _encoder(self, place: int) -> PromptEncoder:
+    def _encoder(self, index: int) -> PromptEncoder:
         """Return the encoder of an environment at its current stage."""
-        env = self._lanes.envs[place]
-        key = (place, env.curriculum.stage)
+        env = self._envs.envs[index]
+        key = (index, env.curriculum.stage)
         if key not in self._encoders:
-            self._encoders = {known: made for known, made in self._encoders.items() if known[0] != place}
+            self._encoders = {known: made for known, made in self._encoders.items() if known[0] != index}
             self._encoders[key] = self._make_encoder(env)
         return self._encoders[key]
 

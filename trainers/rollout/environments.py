@@ -9,9 +9,11 @@ from typing import Any
 from agent_gym.core.prompts import PromptBuilder, template_for
 from agent_gym.core.tasks import TaskSet
 from agent_gym.play.driver import EnvHandle
+from agent_gym.play.episode import Episode
 from agent_gym.play.pool import ProcessPoolRunner
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from trainers.rollout.curriculum import Curriculum, apportion, deal
+from trainers.rollout.summaries import summarise_groups
 from trainers.rollout.task_order import TaskSampler
 from trainers.settings.env import EnvSettings, Part, at_stage, parts
 from trainers.settings.run import TrainConfig
@@ -83,6 +85,16 @@ class TrainEnv:
         """Settings of the environment at the current stage."""
         return at_stage(self.settings, self.curriculum.stage)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments of the environment at the current stage."""
+        return self.current.options
+
+    def stage_sentence(self) -> str:
+        """Return where the curriculum stands, for people."""
+        of = f" of {self.name}" if self.name else ""
+        return f"Curriculum{of}: stage {self.curriculum.stage + 1} of {len(self.settings.stages)}"
+
     def close(self) -> None:
         """Close the environments."""
         self.train.close()
@@ -145,19 +157,32 @@ class TrainEnvs:
             drawn.append((place, env.tasks.draw(1)[0]))
         return drawn
 
-    def advance(self, success: Sequence[float | None]) -> list[TrainEnv]:
+    def count_iteration(
+        self, groups: Sequence[Sequence[Sequence[Episode]]]
+    ) -> tuple[dict[str, float], list[TrainEnv]]:
         """Count an iteration in every curriculum.
 
         Args:
-            success: Training success of each environment; None where it played nothing.
+            groups: Groups sampled in each environment.
 
         Returns:
-            The environments that begin a new stage.
+            Metrics of each environment where there are several, and the environments that begin a new stage.
         """
-        moved = [env for env, found in zip(self.envs, success, strict=True) if env.curriculum.advance(found)]
+        found = [summarise_groups(sampled) for sampled in groups]
+        metrics = {
+            f"env/{env.name}/{name}": value
+            for env, values in zip(self.envs, found, strict=True)
+            for name, value in values.items()
+            if self.several
+        }
+        moved = [
+            env
+            for env, values in zip(self.envs, found, strict=True)
+            if env.curriculum.advance(values.get("success"))
+        ]
         for env in moved:
             self._enter(env)
-        return moved
+        return metrics, moved
 
     def _enter(self, env: TrainEnv) -> None:
         """Make the environment of the lane's stage; tasks go on where they are if the stage has the same ones."""

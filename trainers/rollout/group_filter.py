@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_gym.support.errors import ConfigError, DataError
-from trainers.settings.algorithm import AlgorithmConfig, FilterOn, GroupFilter
-from trainers.update.advantages import UNIFORM_FLOOR
+from trainers.settings.algorithm import UNIFORM_FLOOR, AlgorithmConfig, FilterOn, GroupFilter
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from agent_gym.terminal.progress import bar_columns
-from trainers.report import REPORT_FILE
-from trainers.rollout.evaluation import Evaluation
+from trainers.run.folder import REPORT
+from trainers.run.results import Evaluation
 
 _SHOWN = (
     ("success", "rollout/success", ".2f"),
@@ -108,6 +108,6 @@ class ConsoleReporter:
                     f"{gain:+.3f}",
                 )
             self.console.print(table)
-        page = folder / REPORT_FILE
+        page = folder / REPORT
         shown = f"page: {page}" if page.is_file() else f"page: agent-gym report {folder}"
         self.say(f"Run folder: {folder} ({shown}; curves: tensorboard --logdir {folder})")

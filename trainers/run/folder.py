@@ -22,6 +22,7 @@ CHECKPOINTS = "checkpoints"
 COLD_START = "cold-start"
 EPISODES = "episodes"
 OUTLIERS = "stapo_outliers.jsonl"
+REPORT = "report.html"
 LOCK = ".lock"
 _OF_THE_END = ("after", "iterations", "stopped", "checksum")  # entries of the summary
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from trainers.rollout.evaluation import Evaluation
+from trainers.run.results import Evaluation
 
 
 class Reporter(Protocol):

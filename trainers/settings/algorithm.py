@@ -45,6 +45,10 @@ ENTROPY_ADVANTAGES = frozenset({AdvantageKind.EMPG})
 """Estimators that read the entropy of each turn under the policy that produced the batch."""
 
 
+UNIFORM_FLOOR = 1e-6
+"""A set of values whose spread (max - min) is below this carries no signal."""
+
+
 class Statistics(StrEnum):
     """Who votes in the mean and the std of a group."""
 

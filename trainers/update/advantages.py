@@ -17,14 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent_gym.support.errors import ConfigError
-from trainers.settings.algorithm import AdvantageKind, AlgorithmConfig, Normalisation, Statistics
+from trainers.settings.algorithm import UNIFORM_FLOOR, AdvantageKind, AlgorithmConfig, Normalisation, Statistics
 from trainers.update.anchors import anchor_stats, step_groups
 from trainers.update.turn_table import Bools, Floats, Ints, RowTable, episode_returns, step_returns
 
 __all__ = [
     "EPS",
     "ESTIMATORS",
-    "UNIFORM_FLOOR",
     "WHITENED",
     "Advantages",
     "Estimator",
@@ -41,8 +40,6 @@ __all__ = [
 
 EPS = 1e-6
 """Added to every standard deviation."""
-UNIFORM_FLOOR = 1e-6
-"""A set of values whose spread (max - min) is below this carries no signal."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,7 +76,7 @@ def test_a_straying_demonstrator_takes_random_actions_and_its_lost_episodes_are_
 
     def actions(noise: float) -> dict[str, list[str | None]]:
         with InProcessRunner((handle.env_id, handle.options), 60) as runner:
-            found = play_expert(handle, runner, requests, 0.9, noise)
+            found = play_expert(handle, runner, requests, 0.9, noise=noise)
         return {expert.episode.task_id: [turn.action for turn in expert.turns] for expert in found}
 
     steady, straying = actions(0.0), actions(0.4)
@@ -90,7 +90,7 @@ def test_of_a_demonstrator_that_gives_up_only_what_it_did_before_is_cloned() -> 
     handle = EnvHandle.make("Sokoban-v0", {})
     requests = [EpisodeRequest(handle.env.tasks.ids[number], number) for number in range(30)]
     with InProcessRunner((handle.env_id, handle.options), 30) as runner:
-        found = play_expert(handle, runner, requests, -1.0, 0.6)
+        found = play_expert(handle, runner, requests, -1.0, noise=0.6)
     gave_up = [expert for expert in found if expert.episode.stop_reason is StopReason.ABORTED]
     assert len(gave_up) > 3
     assert all(turn.reply for expert in found for turn in expert.turns)
@@ -103,7 +103,7 @@ def test_a_task_that_the_expert_cannot_solve_is_left_out(noise: float, min_score
     handle = EnvHandle.make("Sokoban-v0", {"levels": levels})
     requests = [EpisodeRequest(f"list#{number}", number) for number in range(3)]
     with InProcessRunner((handle.env_id, handle.options), 3) as runner:
-        found = play_expert(handle, runner, requests, min_score, noise)
+        found = play_expert(handle, runner, requests, min_score, noise=noise)
         assert [expert.episode.task_id for expert in found] == ["list#0", "list#2"]
         with pytest.raises(DataError, match=r"none of the 1 oracle episodes .*deadlocked"):
             play_expert(handle, runner, requests[1:2], -1.0)

@@ -45,7 +45,16 @@ def collect(
     encoder = door_encoder(tiny_policy(), ContextMode.WINDOW)
     settings = SamplingSettings(max_reply_tokens=40)
     envs = TrainEnvs([TrainEnv(Part("", 1.0, EnvSettings()), stage, tasks)])
-    collector = GroupCollector(envs, lambda env: encoder, sampler, settings, algorithm, GROUPS, SIZE, 11)
+    collector = GroupCollector(
+        envs,
+        lambda env: encoder,
+        sampler,
+        sampling=settings,
+        algorithm=algorithm,
+        groups=GROUPS,
+        group_size=SIZE,
+        seed=11,
+    )
     with stage.runner:
         return collector.collect(iteration), tasks
 

@@ -128,10 +128,9 @@ def test_what_cannot_be_asked_for_is_refused(kind, base):
 
 
 def test_options_of_the_engine_are_checked():
+    config = small_config("rollout.sampler=continuous", 'rollout.sampler_options={"seed": 1}')
     with pytest.raises(ConfigError, match="must not hold 'seed'"):
-        make_sampler(
-            tiny_policy(), small_config("rollout.sampler=continuous", 'rollout.sampler_options={"seed": 1}')
-        )
+        make_sampler(tiny_policy(), config.rollout)
     sampler = make_sampler(tiny_policy(), small_config("rollout.sampler=continuous").rollout)
     with pytest.raises(ConfigError, match="no entropies"):
         sampler.generate([(1, 2)], SamplingSettings(record_entropy=True), seeded())

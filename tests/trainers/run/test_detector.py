@@ -195,7 +195,7 @@ def test_a_ruined_run_is_ended_with_its_best_policy(stopped: RunFolder) -> None:
 def test_the_sampler_goes_back_with_the_policy(
     stopped: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainers.loop.make_sampler", copying)
+    monkeypatch.setattr("trainers.parts.make_sampler", copying)
     folder = new_run(tmp_path / "run", *RUINOUS, "run.stop_on=collapse,kl_blow_up")
     train(folder)
     assert_equal_runs(stopped.path, folder.path)

@@ -8,7 +8,9 @@ from agent_gym.play.driver import PlayResult
 from agent_gym.support.arithmetic import added
 from tests.trainers.loop import door_encoder, door_stage, play, script
 from tests.trainers.toys import tiny_policy
-from trainers.rollout.evaluation import evaluate_policy, summarise
+from trainers.evaluate import evaluate_policy
+from trainers.rollout.agent import EpisodeDraws, PolicyAgent
+from trainers.rollout.summaries import summarise
 from trainers.settings.sampling import SamplingSettings
 
 
@@ -19,7 +21,8 @@ def evaluate(tasks: list[str], seed: int = 0, **keywords: object):  # type: igno
     settings = SamplingSettings(max_reply_tokens=40)
     with stage.runner:
         encoder = door_encoder(policy, ContextMode.WINDOW)
-        return evaluate_policy(stage, encoder, sampler, settings, tasks, seed, **keywords)  # type: ignore[arg-type]
+        agent = PolicyAgent(encoder, sampler, settings, EpisodeDraws())
+        return evaluate_policy(stage, agent, tasks, seed, **keywords)  # type: ignore[arg-type]
 
 
 TASKS = [f"door/{number}" for number in range(200, 210)]
