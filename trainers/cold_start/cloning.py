@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -20,8 +19,6 @@ from trainers.policy.policy import Policy
 from trainers.policy.token_rows import TokenRow, pad_rows, plan_microbatches
 from trainers.run.checkpoint import Checkpoint, CheckpointStore
 from trainers.settings.cloning import CloningSettings
-
-__all__ = ["Cloning", "CloningResult", "CloningSettings", "CloningStep", "clone", "reply_weights", "weigh"]
 
 _TAGGED = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
 
@@ -45,42 +42,6 @@ class CloningStep:
     accuracy: float
     content_accuracy: float
     learning_rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class CloningResult:
-    """What a cloning run measured: one entry per step, in order.
-
-    Attributes:
-        history: The measurements of every step.
-        tokens: Reply tokens trained on, each pass counted.
-        seconds: Wall time.
-    """
-
-    history: tuple[CloningStep, ...]
-    tokens: int
-    seconds: float
-
-    @property
-    def steps(self) -> int:
-        """Number of optimiser steps."""
-        return len(self.history)
-
-    @property
-    def losses(self) -> tuple[float, ...]:
-        """Loss of every step."""
-        return tuple(entry.loss for entry in self.history)
-
-    @property
-    def accuracies(self) -> tuple[float, ...]:
-        """Token accuracy of every step."""
-        return tuple(entry.accuracy for entry in self.history)
-
-    @property
-    def accuracy(self) -> float:
-        """Mean token accuracy over the last tenth of the steps."""
-        last = self.history[-max(1, len(self.history) // 10) :]
-        return sum(entry.accuracy for entry in last) / len(last)
 
 
 def reply_weights(policy: Policy, reply: Sequence[int], format_weight: float) -> tuple[float, ...]:
@@ -192,36 +153,6 @@ class Cloning:
         checkpoint.restore(model=self._policy, optimizer=self._optimizer)
         self.done = checkpoint.step
         return True
-
-
-def clone(
-    policy: Policy,
-    rows: Sequence[TokenRow],
-    settings: CloningSettings,
-    *,
-    seed: int = 0,
-    progress: Callable[[CloningStep], None] | None = None,
-) -> CloningResult:
-    """Take all steps of a `Cloning`, whose arguments these are.
-
-    Args:
-        policy: Whose trainable weights change.
-        rows: Prompts with an expert's replies.
-        settings: How to train.
-        seed: Order of the rows.
-        progress: Called after every step.
-
-    Raises:
-        DataError: No row has a reply token.
-    """
-    started = time.perf_counter()
-    cloning = Cloning(policy, rows, settings, seed=seed)
-    history = []
-    for step in cloning.steps():
-        history.append(step)
-        if progress is not None:
-            progress(step)
-    return CloningResult(tuple(history), cloning.tokens, time.perf_counter() - started)
 
 
 def _step(

@@ -19,7 +19,7 @@ from trainers.policy.logprobs import Scorer, TokenStats
 from trainers.policy.policy import Policy
 from trainers.policy.storage import AdaptersOnly, WholeModel
 from trainers.policy.token_rows import PaddedRows
-from trainers.policy.weights import place_like
+from trainers.run.shards import place_like
 from trainers.settings.lora import LoraSettings
 
 

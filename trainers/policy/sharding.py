@@ -19,6 +19,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
+from trainers.run.shards import whole
 from trainers.run.state import OptimizerState, optimizer_state
 
 
@@ -93,9 +94,9 @@ class Snapshot:
         """Gather a policy and its optimiser; None on other processes than the main one. All have to call it."""
         weights = {}
         for name, value in policy.model.state_dict().items():
-            whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+            gathered = whole(value)
             if ranks.is_main:
-                weights[name] = whole.detach().to("cpu", copy=True)
+                weights[name] = gathered.detach().to("cpu", copy=True)
         state = optimizer_state(optimizer, policy.named_parameters(), keep=ranks.is_main)
         return cls(policy, weights, state) if ranks.is_main else None
 

@@ -15,7 +15,7 @@ import torch
 
 from agent_gym.support.errors import DataError
 from trainers.policy.files import ADAPTER_CONFIG, base_of, find_model
-from trainers.policy.weights import place_like
+from trainers.run.shards import place_like
 
 _ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _GENERIC_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from trainers.run.shards import whole
+
 
 def weights_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
     """Return a blake2b digest (32 hex digits) of names, dtypes, shapes and bytes.
@@ -18,9 +20,7 @@ def weights_checksum(tensors: Mapping[str, torch.Tensor]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        # Sharded weights (FSDP2) are gathered, which every rank has to take part in.
-        whole = value.full_tensor() if hasattr(value, "full_tensor") else value
-        flat = whole.detach().to("cpu").contiguous().reshape(-1)
+        flat = whole(value).detach().to("cpu").contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
@@ -41,14 +41,3 @@ def write_weights(model: Any, path: Path) -> str:
         seen.add(place)
     save_file(tensors, str(path))
     return weights_checksum(tensors)
-
-
-def place_like(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Return this rank's part of `value` where `parameter` is sharded (FSDP2) and of its shape, else `value`."""
-    if not hasattr(parameter, "device_mesh") or value.shape != parameter.shape:
-        return value
-    from torch.distributed.tensor import distribute_tensor  # slow to import
-
-    # Every rank holds the whole value, so nothing has to be sent.
-    mesh, placements = parameter.device_mesh, parameter.placements  # type: ignore[attr-defined]
-    return distribute_tensor(value.to(parameter.device), mesh, placements, src_data_rank=None)

@@ -24,15 +24,12 @@ from safetensors.torch import load_file, load_model, save_file, save_model
 from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError
 from agent_gym.support.files import flush, settle
 from trainers.run.state import (
-    Generator,
     OptimizerState,
     decode,
     dump_json,
     encode,
-    generator_state,
     load_optimizer_state,
     optimizer_state,
-    set_generator_state,
 )
 
 _FORMAT = 1
@@ -123,7 +120,6 @@ class Checkpoint:
         model: Savable | torch.nn.Module | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         scheduler: Stateful | None = None,
-        generators: Mapping[str, Generator] | None = None,
         weights: bool = True,
     ) -> dict[str, Any]:
         """Put the given objects, in place, into the saved state; those not given are left alone.
@@ -135,7 +131,6 @@ class Checkpoint:
             model: The model.
             optimizer: Its optimiser.
             scheduler: Learning-rate scheduler.
-            generators: Sources of randomness, by name.
             weights: False where the model has its weights already, as one that is sharded after loading.
 
         Returns:
@@ -156,14 +151,6 @@ class Checkpoint:
             )
         if scheduler is not None:
             scheduler.load_state_dict(decode(self._json("scheduler.json")))
-        if generators:
-            saved = self._json("generators.json")
-            if set(saved) != set(generators):
-                raise DataError(
-                    f"the checkpoint holds the generators {sorted(saved)}, expected {sorted(generators)}"
-                )
-            for name, generator in generators.items():
-                set_generator_state(generator, saved[name])
         return self.extra
 
     def _part(self, name: str) -> Path:
@@ -200,7 +187,6 @@ class CheckpointStore:
         model: Savable | torch.nn.Module,
         optimizer: torch.optim.Optimizer | OptimizerState | None = None,
         scheduler: Stateful | None = None,
-        generators: Mapping[str, Generator] | None = None,
         extra: Mapping[str, Any] | None = None,
         score: float | None = None,
     ) -> Path:
@@ -211,7 +197,6 @@ class CheckpointStore:
             model: A policy, or any torch module.
             optimizer: Of the model's parameters, or its state.
             scheduler: Learning-rate scheduler.
-            generators: Every source of randomness of the run, by name.
             extra: JSON data: position in the task order, metrics, configuration.
             score: Higher is better; decides which checkpoint is the best.
 
@@ -244,9 +229,6 @@ class CheckpointStore:
                 _write(
                     partial / "scheduler.json", dump_json(encode(scheduler.state_dict()), "the scheduler's state")
                 )
-            if generators:
-                states = {name: generator_state(generator) for name, generator in generators.items()}
-                _write(partial / "generators.json", dump_json(states, "the generators"))
             _write(partial / "extra.json", dump_json(dict(extra or {}), "extra"))
             files = {name: _fingerprint(partial / name) for name in _files(partial)}
             manifest: dict[str, Any] = {"format": _FORMAT, "step": step, "score": score, "files": files}

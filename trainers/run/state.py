@@ -1,20 +1,15 @@
-"""Optimiser, scheduler and generator states as tensors and JSON, so that a checkpoint needs no pickle."""
+"""Optimiser and scheduler states as tensors and JSON, so that a checkpoint needs no pickle."""
 
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from agent_gym.support.errors import ConfigError, DataError
-from trainers.policy.weights import place_like
-
-Generator: TypeAlias = random.Random | np.random.Generator | torch.Generator
-"""A source of randomness that a checkpoint can hold. Global ones count too: `torch.default_generator`."""
+from trainers.run.shards import place_like, whole
 
 _SEPARATOR = "::"
 _TENSOR, _TUPLE, _ITEMS = "__tensor__", "__tuple__", "__items__"
@@ -62,64 +57,6 @@ def decode(value: Any) -> Any:
     return {key: decode(entry) for key, entry in value.items()}
 
 
-# -- generators ----------------------------------------------------------------------------------------------
-
-
-def generator_state(generator: Generator) -> dict[str, Any]:
-    """Return the state of `generator` as JSON data.
-
-    Raises:
-        ConfigError: It is of another kind.
-    """
-    if isinstance(generator, random.Random):
-        version, words, gauss = generator.getstate()
-        return {"kind": "python", "version": version, "words": list(words), "gauss": gauss}
-    if isinstance(generator, np.random.Generator):
-        return {"kind": "numpy", "state": _plain(generator.bit_generator.state)}
-    if isinstance(generator, torch.Generator):
-        return {"kind": "torch", "state": bytes(generator.get_state().tolist()).hex()}
-    raise ConfigError(f"expected a random.Random, numpy or torch Generator, got {type(generator).__name__}")
-
-
-def set_generator_state(generator: Generator, state: Mapping[str, Any]) -> None:
-    """Put `generator`, in place, into a state from `generator_state`.
-
-    Raises:
-        DataError: The state belongs to another kind of generator.
-    """
-    kind = generator_state(generator)["kind"]
-    if state.get("kind") != kind:
-        raise DataError(f"the saved generator is of kind {state.get('kind')!r}, expected {kind!r}")
-    if isinstance(generator, random.Random):
-        generator.setstate((state["version"], tuple(state["words"]), state["gauss"]))
-    elif isinstance(generator, np.random.Generator):
-        saved, used = state["state"]["bit_generator"], generator.bit_generator.state["bit_generator"]
-        if saved != used:
-            raise DataError(f"the saved numpy generator is a {saved}, expected a {used}")
-        generator.bit_generator.state = _unplain(state["state"])
-    else:
-        generator.set_state(torch.tensor(list(bytes.fromhex(state["state"])), dtype=torch.uint8))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray):
-        return {"array": value.tolist(), "dtype": str(value.dtype)}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _unplain(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"array", "dtype"}:
-        return np.array(value["array"], dtype=value["dtype"])
-    return {key: _unplain(entry) for key, entry in value.items()}
-
-
-# -- optimisers ----------------------------------------------------------------------------------------------
-
-
 class OptimizerState(NamedTuple):
     """The state of an optimiser.
 
@@ -158,7 +95,7 @@ def optimizer_state(
     for index, entries in state["state"].items():
         for key, value in entries.items():
             if isinstance(value, torch.Tensor):
-                value = value.full_tensor() if hasattr(value, "full_tensor") else value
+                value = whole(value)
                 if not keep:
                     continue
                 # A copy: safetensors refuses tensors that share memory.

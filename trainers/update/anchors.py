@@ -31,20 +31,6 @@ class AnchorStats:
     """Share of rows that are alone in their step group; 0 without rows."""
 
 
-def similar(first: str, other: str, threshold: float) -> bool:
-    """Whether the difflib ratio of two texts (no junk heuristics) reaches the threshold.
-
-    Texts longer than `MAX_COMPARED_CHARS` are compared on that prefix, after their full lengths were found
-    compatible with the threshold.
-
-    Args:
-        first: The cluster's first member; the ratio is not symmetric, so the order matters.
-        other: The candidate.
-        threshold: In (0, 1].
-    """
-    return first == other or _Candidate(other).matches(first, threshold)
-
-
 def step_groups(group: NDArray[np.int64], anchor: Sequence[str], similarity: float = 1.0) -> NDArray[np.int64]:
     """Number the step groups of a batch of turn rows.
 

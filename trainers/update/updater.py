@@ -35,6 +35,7 @@ from trainers.policy.logprobs import Scorer
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
 from trainers.policy.token_rows import NO_SEGMENT, PaddedRows, TokenRow, pad_rows
+from trainers.run.shards import whole
 from trainers.settings.algorithm import AlgorithmConfig, ImportanceLevel
 from trainers.settings.optim import OptimSettings
 from trainers.update.batch import Batch
@@ -174,8 +175,8 @@ class Updater:
 
     def _apply(self) -> StepReport:
         """Take the optimiser step, unless the gradient is not finite."""
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.grad_clip or math.inf)
-        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        limit = self.settings.grad_clip or math.inf
+        norm = whole(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), limit))
         finite = bool(torch.isfinite(norm))
         if finite:
             self.optimizer.step()

@@ -9,10 +9,11 @@ import torch
 
 from agent_gym.support.errors import ConfigError, DataError
 from tests.trainers.toys import random_rows, tiny_policy
-from trainers.cold_start.cloning import Cloning, CloningSettings, clone, reply_weights, weigh
+from trainers.cold_start.cloning import Cloning, reply_weights, weigh
 from trainers.policy.token_rows import TokenRow
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.checkpoint import CheckpointStore
+from trainers.settings.cloning import CloningSettings
 from trainers.settings.sampling import SamplingSettings
 from trainers.settings.schedule import Schedule
 
@@ -54,6 +55,11 @@ def test_every_reply_of_a_conversation_is_weighed_and_prompts_are_not():
     assert kept is given
 
 
+def clone(policy, rows, settings, seed=0):
+    """Take all steps of a cloning, and return what they measured."""
+    return list(Cloning(policy, rows, settings, seed=seed).steps())
+
+
 def lesson(policy, count=64):
     """Return rows whose action is named by the prompt."""
     generator = random.Random(0)
@@ -68,15 +74,13 @@ def lesson(policy, count=64):
 def test_cloning_learns_what_the_expert_does():
     policy = tiny_policy()
     rows = lesson(policy)
-    seen = []
     settings = dataclasses.replace(FAST, epochs=8, batch_size=8, learning_rate=1e-2)
-    result = clone(policy, rows, settings, progress=seen.append)
-    assert result.steps == len(seen) == 64
-    assert tuple(seen) == result.history
-    assert result.losses[0] > 4.0 > 0.1 > result.losses[-1]
-    assert result.accuracy > 0.95
-    assert result.history[-1].content_accuracy > 0.95
-    assert result.tokens == 8 * sum(row.reply_tokens for row in rows)
+    cloning = Cloning(policy, rows, settings)
+    steps = list(cloning.steps())
+    assert len(steps) == cloning.total == 64
+    assert steps[0].loss > 4.0 > 0.1 > steps[-1].loss
+    assert sum(step.accuracy for step in steps[-6:]) / 6 > 0.95
+    assert steps[-1].content_accuracy > 0.95
     greedy = SamplingSettings(max_reply_tokens=8, greedy=True)
     prompt = policy.encode_chat([{"role": "user", "content": "Actions: down"}])
     (sample,) = HFSampler(policy).generate([prompt], greedy)
@@ -98,7 +102,7 @@ def test_one_seed_gives_the_same_weights_and_leaves_the_global_generator_alone()
 def test_a_broken_cloning_goes_on_to_the_weights_of_an_unbroken_one(stop, tmp_path):
     whole = tiny_policy()
     rows = lesson(whole, 11)
-    steps = clone(whole, rows, FAST, seed=3).history
+    steps = clone(whole, rows, FAST, seed=3)
     store = CheckpointStore(tmp_path)
     broken = Cloning(tiny_policy(), rows, FAST, seed=3)
     begun = list(itertools.islice(broken.steps(), stop))
@@ -106,7 +110,7 @@ def test_a_broken_cloning_goes_on_to_the_weights_of_an_unbroken_one(stop, tmp_pa
     policy = tiny_policy()
     again = Cloning(policy, rows, FAST, seed=3)
     assert again.resume(store.latest())
-    assert (*begun, *again.steps()) == steps
+    assert [*begun, *again.steps()] == steps
     assert policy.checksum() == whole.checksum()
     other = Cloning(tiny_policy(), rows[:4], FAST, seed=3)
     assert not other.resume(store.latest())
@@ -118,7 +122,7 @@ def test_the_schedule_reaches_the_optimiser():
         policy = tiny_policy()
         settings = dataclasses.replace(FAST, warmup=0.0, schedule=schedule)
         result = clone(policy, lesson(policy, 12), settings)
-        return policy.checksum(), [step.learning_rate for step in result.history]
+        return policy.checksum(), [step.learning_rate for step in result]
 
     (cosine, rates), (constant, flat) = run(Schedule.COSINE), run(Schedule.CONSTANT)
     assert cosine != constant
@@ -134,8 +138,8 @@ def test_microbatches_change_no_result():
         return result, torch.cat([value.detach().flatten() for value in policy.parameters()])
 
     (whole, weights), (cut, cut_weights) = run(10_000), run(1)
-    assert cut.losses == pytest.approx(whole.losses, abs=1e-5)
-    assert cut.accuracies == whole.accuracies
+    assert [step.loss for step in cut] == pytest.approx([step.loss for step in whole], abs=1e-5)
+    assert [step.accuracy for step in cut] == [step.accuracy for step in whole]
     torch.testing.assert_close(cut_weights, weights, atol=2e-4, rtol=0)
 
 

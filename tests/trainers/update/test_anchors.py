@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_gym.support.errors import ConfigError, DataError
-from trainers.update.anchors import MAX_COMPARED_CHARS, anchor_stats, similar, step_groups
+from trainers.update.anchors import MAX_COMPARED_CHARS, anchor_stats, step_groups
+
+
+def similar(first: str, other: str, threshold: float) -> bool:
+    groups = step_groups(np.zeros(2, dtype=int), [first, other], threshold)
+    return bool(groups[0] == groups[1])
 
 
 def ratio(first: str, other: str) -> float:
