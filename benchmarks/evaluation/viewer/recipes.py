@@ -6,15 +6,15 @@ read as plain JSON here, so that looking at episodes needs neither torch nor the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.prompts import ContextMode
+from benchmarks.evaluation.plan import EPISODES_SUFFIX
+from benchmarks.evaluation.reading import json_object
 
-EPISODES_SUFFIX = ".episodes.jsonl"
 _TOKENIZER = "tokenizer.json"
 
 
@@ -57,11 +57,11 @@ class Surroundings:
 def surroundings(episodes: Path) -> Surroundings:
     """Return what the files around an episode file say; nothing where there are none."""
     run = episodes.resolve().parent.parent
-    config = _json(run / "config.json")
+    config = json_object(run / "config.json")
     if isinstance(config.get("env"), dict):
         return _of_run(run, config["env"])
     if episodes.name.endswith(EPISODES_SUFFIX):
-        result = _json(episodes.with_name(episodes.name.removesuffix(EPISODES_SUFFIX) + ".json"))
+        result = json_object(episodes.with_name(episodes.name.removesuffix(EPISODES_SUFFIX) + ".json"))
         if isinstance(result.get("agent"), dict):
             return _of_result(result["agent"])
     return Surroundings()
@@ -106,11 +106,3 @@ def _folders(spec: str) -> Iterator[Path]:
 
 def _file(path: Path) -> Path | None:
     return path if path.is_file() else None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}

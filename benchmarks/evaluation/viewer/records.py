@@ -14,8 +14,9 @@ from typing import Any
 from agent_gym.core.info import FinishReason
 from agent_gym.play.episode import Episode, Turn, read_episodes
 from agent_gym.support.errors import AgentGymError, ConfigError
+from benchmarks.evaluation.plan import EPISODES_SUFFIX
 from benchmarks.evaluation.viewer.prompts import PromptRebuilder, Segments
-from benchmarks.evaluation.viewer.recipes import EPISODES_SUFFIX, Recipe, Surroundings, surroundings
+from benchmarks.evaluation.viewer.recipes import Recipe, Surroundings, surroundings
 from benchmarks.evaluation.viewer.tokens import TokenTexts
 
 DEFAULT_LIMIT = 5_000
