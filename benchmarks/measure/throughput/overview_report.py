@@ -16,8 +16,10 @@ from rich.table import Table
 from agent_gym.terminal.progress import working
 from benchmarks.measure.child import run_module
 from benchmarks.measure.figures import figure_table, number, versions, write_figures
+from benchmarks.measure.plotting import load_pyplot
 from benchmarks.measure.throughput.alfworld_report import measure_alfworld
 from benchmarks.measure.throughput.overview import CROWDS, kib_per_env
+from benchmarks.measure.throughput.overview_plot import draw
 from benchmarks.measure.throughput.sokoban_report import measure_sokoban
 from benchmarks.measure.throughput.upstream.interpreters import Upstreams
 from benchmarks.measure.throughput.webshop_report import UPSTREAM_STEPS_PER_S
@@ -74,10 +76,8 @@ def run_overview(
         ConfigError: There is a plot to draw and matplotlib is not installed.
         AgentGymError: A measurement failed.
     """
-    from benchmarks.measure.throughput.overview_plot import draw, require_matplotlib
-
     if plot is not None:
-        require_matplotlib()
+        load_pyplot()  # before the long measurement, where it is not installed
     with working("Measuring every environment") as say:
         figures = measure_all(upstreams, seconds, repeats, on_part=lambda name: say(f"Measuring {name}"))
     console = Console()
