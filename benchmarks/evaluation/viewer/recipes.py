@@ -36,7 +36,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Provenance:
     """What is known of the agent that played a file's episodes.
 
     Attributes:
@@ -54,7 +54,7 @@ class Surroundings:
         return (self.by_env or {}).get(env_id, self.recipe)
 
 
-def surroundings(episodes: Path) -> Surroundings:
+def provenance(episodes: Path) -> Provenance:
     """Return what the files around an episode file say; nothing where there are none."""
     run = episodes.resolve().parent.parent
     config = json_object(run / "config.json")
@@ -64,22 +64,22 @@ def surroundings(episodes: Path) -> Surroundings:
         result = json_object(episodes.with_name(episodes.name.removesuffix(EPISODES_SUFFIX) + ".json"))
         if isinstance(result.get("agent"), dict):
             return _of_result(result["agent"])
-    return Surroundings()
+    return Provenance()
 
 
-def _of_run(run: Path, env: Mapping[str, Any]) -> Surroundings:
+def _of_run(run: Path, env: Mapping[str, Any]) -> Provenance:
     by_env = {}
     for part in env.get("mix") or ():
         own = {name: part[name] for name in ("prompt", "history_length") if part.get(name) is not None}
         by_env[str(part.get("id"))] = _recipe({**env, **own})
-    return Surroundings(_recipe(env), by_env, _file(run / "reference" / _TOKENIZER))
+    return Provenance(_recipe(env), by_env, _file(run / "reference" / _TOKENIZER))
 
 
-def _of_result(agent: Mapping[str, Any]) -> Surroundings:
+def _of_result(agent: Mapping[str, Any]) -> Provenance:
     tokenizer = None
     for folder in _folders(str(agent.get("spec", ""))):
         tokenizer = tokenizer or _file(folder / "reference" / _TOKENIZER) or _file(folder / _TOKENIZER)
-    return Surroundings(_recipe(agent) if "prompt" in agent else None, None, tokenizer)
+    return Provenance(_recipe(agent) if "prompt" in agent else None, None, tokenizer)
 
 
 def _recipe(values: Mapping[str, Any]) -> Recipe:
