@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+if TYPE_CHECKING:
+    from benchmarks.evaluation.plan import EvalConfig
+    from benchmarks.evaluation.results import EvaluationResult
+
 EXIT_ERRORS = 1
 EXIT_INTERRUPTED = 130
+
+_AGENT_HELP = "oracle, random, human, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL."
+_SUITE_HELP = "Play a list of evaluations in place of one: smoke, standard, paper, a TOML file."
+_OUTPUT_HELP = "Result file (JSON), episodes are written beside it; for a suite a folder."
+_ESTIMATE_HELP = "Print the tokens and the cost of an openai: agent, and stop."
+_AGENT_OPTION_HELP = "Option of an hf: or openai: agent, name=value (prompt, temperature, ...)."
+_TASKS_HELP = "Task ids of the split, one a line, or a task file (JSON lines)."
+
+AgentName = Annotated[str | None, typer.Option("--agent", "-a", help=_AGENT_HELP)]
+SuiteName = Annotated[str | None, typer.Option("--suite", help=_SUITE_HELP)]
+ListSuites = Annotated[bool, typer.Option("--suites", help="List the suites with their parts, and stop.")]
+EnvId = Annotated[
+    str | None,
+    typer.Option("--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
+]
+Split = Annotated[str, typer.Option("--split", help="Split whose tasks are played.")]
+Episodes = Annotated[
+    int | None,
+    typer.Option("--episodes", "-n", max=10_000_000, help="Tasks, the first ones of the split [100]."),
+]
+Seeds = Annotated[str, typer.Option("--seeds", help="One evaluation seed or several: 0,1,2 or 0-4.")]
+EnvOptions = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="Option of the environment, name=value.")
+]
+AgentOptions = Annotated[list[str] | None, typer.Option("--agent-option", help=_AGENT_OPTION_HELP)]
+Tasks = Annotated[Path | None, typer.Option("--tasks", help=_TASKS_HELP)]
+MaxTurns = Annotated[
+    int | None,
+    typer.Option("--max-turns", min=1, help="Turn limit; the environment's when not given."),
+]
+Parallel = Annotated[int, typer.Option("--parallel", min=1, help="Episodes played at once.")]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes for environments; 0 uses this one.")]
+Device = Annotated[str, typer.Option("--device", help="Device of local models: auto, cpu, cuda, cuda:N, mps.")]
+Output = Annotated[Path | None, typer.Option("--output", help=_OUTPUT_HELP)]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the evaluation in --output.")]
+OnlyEstimate = Annotated[bool, typer.Option("--estimate", help=_ESTIMATE_HELP)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -17,41 +59,24 @@ def register(app: typer.Typer) -> None:
 
 
 def evaluate_agent(
-    agent: str = typer.Option(
-        None,
-        "--agent",
-        "-a",
-        help="oracle, random, human, run:FOLDER (@latest, @best, @reference), hf:PATH, openai:MODEL@URL.",
-    ),
-    suite: str = typer.Option(
-        None, "--suite", help="Play a list of evaluations in place of one: smoke, standard, paper, a TOML file."
-    ),
-    suites: bool = typer.Option(False, "--suites", help="List the suites with their parts, and stop."),
-    env_id: str = typer.Option(None, "--env", "-e", help="Environment id; run:FOLDER has its own when not given."),
-    split: str = typer.Option("test", "--split", help="Split whose tasks are played."),
-    episodes: int = typer.Option(
-        None, "--episodes", "-n", max=10_000_000, help="Tasks, the first ones of the split [100]."
-    ),
-    seeds: str = typer.Option("0", "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4."),
-    option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
-    agent_option: list[str] = typer.Option(
-        None, "--agent-option", help="Option of an hf: or openai: agent, name=value (prompt, temperature, ...)."
-    ),
-    tasks: Path = typer.Option(
-        None, "--tasks", help="Task ids of the split, one a line, or a task file (JSON lines)."
-    ),
-    max_turns: int = typer.Option(None, "--max-turns", min=1, help="Turn limit; the environment's when not given."),
-    parallel: int = typer.Option(64, "--parallel", min=1, help="Episodes played at once."),
-    workers: int = typer.Option(0, "--workers", min=0, help="Processes for environments; 0 uses this one."),
-    device: str = typer.Option("auto", "--device", help="Device of local models: auto, cpu, cuda, cuda:N, mps."),
-    output: Path = typer.Option(
-        None, "--output", help="Result file (JSON), episodes are written beside it; for a suite a folder."
-    ),
-    resume: bool = typer.Option(False, "--resume", help="Go on with the evaluation in --output."),
-    only_estimate: bool = typer.Option(
-        False, "--estimate", help="Print the tokens and the cost of an openai: agent, and stop."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
+    agent: AgentName = None,
+    suite: SuiteName = None,
+    suites: ListSuites = False,
+    env_id: EnvId = None,
+    split: Split = "test",
+    episodes: Episodes = None,
+    seeds: Seeds = "0",
+    option: EnvOptions = None,
+    agent_option: AgentOptions = None,
+    tasks: Tasks = None,
+    max_turns: MaxTurns = None,
+    parallel: Parallel = 64,
+    workers: Workers = 0,
+    device: Device = "auto",
+    output: Output = None,
+    resume: Resume = False,
+    only_estimate: OnlyEstimate = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate an agent on a fixed list of tasks.
 
@@ -72,16 +97,9 @@ def evaluate_agent(
     the same command with --resume plays what is missing. docs/evaluation.md explains protocol, metrics and agents.
     Exit status 1: some episodes ended in errors.
     """
-    import json
-    from dataclasses import asdict
-
-    from rich.console import Console
-
     from agent_gym.support.errors import ConfigError
     from agent_gym.terminal.options import parse_options
-    from benchmarks.evaluation.agents import default_environment
-    from benchmarks.evaluation.plan import EvalConfig
-    from benchmarks.evaluation.show import result_table
+    from benchmarks.evaluation.arguments import parse_seeds, read_task_list
 
     if suites:
         from benchmarks.evaluation.suites.cli import show_suites
@@ -90,81 +108,124 @@ def evaluate_agent(
         return
     if agent is None:
         raise ConfigError("who plays? Name an agent with --agent; `agent-gym eval --help` lists the kinds")
+    settings = {"parallel": parallel, "workers": workers, "device": device}
     if suite is not None:
-        from benchmarks.evaluation.suites.cli import evaluate_suite
-
         refused = {"--env": env_id, "--episodes": episodes, "--option": option, "--tasks": tasks}
         refused |= {"--max-turns": max_turns, "--split": split != "test", "--seeds": seeds != "0"}
-        given = [name for name, value in refused.items() if value]
-        if given or output is None:
-            raise ConfigError(
-                f"a suite says itself what is played; leave out {', '.join(given)}"
-                if given
-                else "a suite needs a folder for its results: --output results/NAME"
-            )
-        base = EvalConfig(
-            env_id="",
-            parallel=parallel,
-            workers=workers,
-            device=device,
-            agent_options=parse_options(agent_option or []),
-        )
-        try:
-            failed = evaluate_suite(suite, agent, output, base, as_json=as_json, only_estimate=only_estimate)
-        except KeyboardInterrupt:
-            _say_interrupted("the same command goes on")
-        if failed:
-            raise typer.Exit(EXIT_ERRORS)
+        folder = _folder_of_suite(refused, output)
+        settings["agent_options"] = parse_options(agent_option or [])
+        _play_suite(suite, agent, folder, settings, as_json=as_json, only_estimate=only_estimate)
         return
-    options = parse_options(option or [])
-    if env_id is None:
-        found = default_environment(agent)
-        if found is None:
-            raise ConfigError(f"agent {agent!r} plays any environment: name one with --env")
-        env_id, options = found[0], {**found[1], **options}
+    env_id, options = _environment(agent, env_id, parse_options(option or []))
     task_ids, task_file = read_task_list(tasks)
-    config = EvalConfig(
-        env_id=env_id,
-        options=options,
-        split=split,
-        episodes=episodes,
-        seeds=parse_seeds(seeds),
-        task_ids=task_ids,
-        task_file=task_file,
-        max_turns=max_turns,
-        parallel=parallel,
-        workers=workers,
-        device=device,
-        agent_options=parse_options(agent_option or []),
-        output=output,
-        resume=resume,
-    )
+    settings |= {
+        "options": options,
+        "split": split,
+        "episodes": episodes,
+        "seeds": parse_seeds(seeds),
+        "task_ids": task_ids,
+        "task_file": task_file,
+        "max_turns": max_turns,
+        "agent_options": parse_options(agent_option or []),
+        "output": output,
+        "resume": resume,
+    }
+    _play(env_id, agent, settings, as_json=as_json, only_estimate=only_estimate)
+
+
+def _folder_of_suite(refused: Mapping[str, Any], output: Path | None) -> Path:
+    """Return the folder of a suite's results.
+
+    Raises:
+        ConfigError: There is none, or an option was given that the suite decides.
+    """
+    from agent_gym.support.errors import ConfigError
+
+    given = [name for name, value in refused.items() if value]
+    if given:
+        raise ConfigError(f"a suite says itself what is played; leave out {', '.join(given)}")
+    if output is None:
+        raise ConfigError("a suite needs a folder for its results: --output results/NAME")
+    return output
+
+
+def _play_suite(
+    name: str, agent: str, folder: Path, settings: Mapping[str, Any], *, as_json: bool, only_estimate: bool
+) -> None:
+    from benchmarks.evaluation.plan import EvalConfig
+    from benchmarks.evaluation.suites.cli import evaluate_suite
+
+    base = EvalConfig(env_id="", **settings)
+    try:
+        failed = evaluate_suite(name, agent, folder, base, as_json=as_json, only_estimate=only_estimate)
+    except KeyboardInterrupt:
+        _say_interrupted("the same command goes on")
+    if failed:
+        raise typer.Exit(EXIT_ERRORS)
+
+
+def _environment(agent: str, env_id: str | None, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return id and options of what is played: the agent's own environment where none is named.
+
+    Raises:
+        ConfigError: None is named, and the agent plays any.
+    """
+    from agent_gym.support.errors import ConfigError
+    from benchmarks.evaluation.agents import default_environment
+
+    if env_id is not None:
+        return env_id, options
+    found = default_environment(agent)
+    if found is None:
+        raise ConfigError(f"agent {agent!r} plays any environment: name one with --env")
+    return found[0], {**found[1], **options}
+
+
+def _play(env_id: str, agent: str, settings: Mapping[str, Any], *, as_json: bool, only_estimate: bool) -> None:
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from benchmarks.evaluation.plan import EvalConfig
+    from benchmarks.evaluation.show import result_table
+
+    config = EvalConfig(env_id=env_id, **settings)
     if only_estimate:
         _print_estimate(config, agent)
         return
     try:
         result = _evaluate_with_progress(config, agent)
     except KeyboardInterrupt:
-        kept = "nothing is kept without --output" if output is None else "the same command with --resume goes on"
-        _say_interrupted(kept)
+        unkept = config.output is None
+        _say_interrupted("nothing is kept without --output" if unkept else "the same command with --resume goes on")
     if as_json:
         typer.echo(json.dumps(asdict(result.summary), indent=2))
     else:
         console = Console()
         console.print(result_table(result, console.width))
-        if output is not None:
-            console.print(f"Written to {output}; episodes in {config.episodes_path}", highlight=False, markup=False)
+        if config.output is not None:
+            text = f"Written to {config.output}; episodes in {config.episodes_path}"
+            console.print(text, highlight=False, markup=False)
+    _report_errors(result)
+
+
+def _report_errors(result: EvaluationResult) -> None:
+    """Say how many episodes ended in errors, and leave; nothing where none did."""
+    from rich.console import Console
+
     errors = [row for row in result.rows if row.error]
-    if errors:
-        shown = errors[0].error.strip().splitlines()[-1]
-        names = ", ".join(f"{name} {count}" for name, count in result.summary.errors.items())
-        Console(stderr=True).print(
-            f"{len(errors)} episodes ended in errors ({names}), the first (task {errors[0].task_id}): {shown}",
-            markup=False,
-            style="red",
-            soft_wrap=True,
-        )
-        raise typer.Exit(EXIT_ERRORS)
+    if not errors:
+        return
+    shown = errors[0].error.strip().splitlines()[-1]
+    names = ", ".join(f"{name} {count}" for name, count in result.summary.errors.items())
+    Console(stderr=True).print(
+        f"{len(errors)} episodes ended in errors ({names}), the first (task {errors[0].task_id}): {shown}",
+        markup=False,
+        style="red",
+        soft_wrap=True,
+    )
+    raise typer.Exit(EXIT_ERRORS)
 
 
 def _say_interrupted(remedy: str) -> NoReturn:
@@ -175,14 +236,14 @@ def _say_interrupted(remedy: str) -> NoReturn:
     raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def _print_estimate(config: Any, agent: str) -> None:
+def _print_estimate(config: EvalConfig, agent: str) -> None:
     from benchmarks.evaluation.run import estimate
 
     found = estimate(config, agent)
     typer.echo(f"{agent} asks no service that counts tokens." if found is None else found.text())
 
 
-def _evaluate_with_progress(config: Any, agent: str) -> Any:
+def _evaluate_with_progress(config: EvalConfig, agent: str) -> EvaluationResult:
     from benchmarks.evaluation.agents import find_kind
     from benchmarks.evaluation.progress import EvaluationProgress
     from benchmarks.evaluation.run import evaluate
@@ -196,43 +257,3 @@ def _evaluate_with_progress(config: Any, agent: str) -> Any:
             on_episode=shown.ended,
             on_notice=shown.notice,
         )
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds of `0,1,2` or `0-4`.
-
-    Raises:
-        ConfigError: The text is neither.
-    """
-    from agent_gym.support.errors import ConfigError
-
-    seeds: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ConfigError(f"--seeds takes numbers such as 0,1,2 or 0-4, got {text!r}")
-        if dash and int(last) < int(first):
-            raise ConfigError(f"--seeds takes ranges from the lower to the higher number, got {text!r}")
-        seeds += range(int(first), int(last) + 1) if dash else [int(first)]
-    if len(set(seeds)) != len(seeds):
-        raise ConfigError(f"--seeds must be different numbers, got {text!r}")
-    return tuple(seeds)
-
-
-def read_task_list(path: Path | None) -> tuple[tuple[str, ...] | None, str | None]:
-    """Return (ids, None) for a file of ids, (None, path) for a task file, (None, None) for no file.
-
-    Raises:
-        DataError: The file is missing or holds nothing.
-    """
-    from agent_gym.support.errors import DataError
-
-    if path is None:
-        return None, None
-    if not path.is_file():
-        raise DataError(f"no task list at {path}; expected ids, one a line, or tasks as JSON lines")
-    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    ids = tuple(line for line in lines if line and not line.startswith("#"))
-    if not ids:
-        raise DataError(f"{path} holds no task")
-    return (None, str(path)) if ids[0].startswith("{") else (ids, None)

@@ -14,7 +14,7 @@ from benchmarks.evaluation.plan import EvalConfig
 
 
 @contextmanager
-def held(config: EvalConfig) -> Iterator[None]:
+def exclusive_output(config: EvalConfig) -> Iterator[None]:
     """Keep other processes from the result file while an evaluation writes it.
 
     Raises:

@@ -139,7 +139,7 @@ def chosen_tasks(config: EvalConfig, handle: EnvHandle) -> list[str]:
     return list(ids)
 
 
-def short_list(config: EvalConfig, handle: EnvHandle) -> str:
+def shortfall(config: EvalConfig, handle: EnvHandle) -> str:
     """Return a sentence for an evaluation that asks for more tasks than there are, "" for others."""
     wanted = config.episodes or 0
     if config.task_ids is not None:

@@ -36,7 +36,16 @@ _NAMES: Mapping[type, str] = {
 _SHOWN = 40  # characters of a wrong value in an error
 
 
-def field(values: Mapping[str, Any], name: str, kinds: Kinds, where: str) -> Any:
+def json_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file; an empty one of a file that is missing or holds something else."""
+    try:
+        values = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def read_field(values: Mapping[str, Any], name: str, kinds: Kinds, where: str) -> Any:
     """Return a field of a JSON object.
 
     Args:
@@ -81,12 +90,12 @@ def read_rows(values: Mapping[str, Any], row: type, path: Path) -> list[dict[str
     kinds = {item.name: get_args(hints[item.name]) or (hints[item.name],) for item in fields(row)}
     needed = {item.name for item in fields(row) if item.default is MISSING}
     found = []
-    for number, given in enumerate(field(values, "episodes", (list,), str(path)), 1):
+    for number, given in enumerate(read_field(values, "episodes", (list,), str(path)), 1):
         where = f"{path}, episode {number}"
         if not isinstance(given, dict):
             raise DataError(f"{where}: expected an object, got {json.dumps(given, ensure_ascii=False)[:_SHOWN]}")
         names = [name for name in kinds if name in given or name in needed]
-        found.append({name: field(given, name, kinds[name], where) for name in names})
+        found.append({name: read_field(given, name, kinds[name], where) for name in names})
     return found
 
 
@@ -104,24 +113,24 @@ def read_fields(values: Mapping[str, Any], listed: str, path: Path) -> dict[str,
     where = str(path)
     known = {**_HEADER, **_DETAILS}
     found: dict[str, Any] = {}
-    for name in field(values, listed, (list,), where):
+    for name in read_field(values, listed, (list,), where):
         if not isinstance(name, str):
             raise DataError(f"{where}: {listed} must hold names, got {name!r}")
         kinds = known.get(name)
         if kinds is None and name not in values:
             raise DataError(f"{where}: {name} is missing, which {listed} names")
-        found[name] = values[name] if kinds is None else field(values, name, kinds, where)
+        found[name] = values[name] if kinds is None else read_field(values, name, kinds, where)
     if "tasks" in found:
-        field(found["tasks"], "count", (int,), f"{where}, tasks")
-        field(found["tasks"], "digest", (str,), f"{where}, tasks")
+        read_field(found["tasks"], "count", (int,), f"{where}, tasks")
+        read_field(found["tasks"], "digest", (str,), f"{where}, tasks")
     if "agent" in found:
-        field(found["agent"], "spec", (str,), f"{where}, agent")
+        read_field(found["agent"], "spec", (str,), f"{where}, agent")
     _check_all(found.get("seeds", ()), int, f"{where}: seeds")
     for name, value in found.get("spent", {}).items():
         if isinstance(value, dict):
             _check_all(list(value.values()), int, f"{where}, spent: {name}")
         else:
-            field(found["spent"], name, (float, NoneType), f"{where}, spent")
+            read_field(found["spent"], name, (float, NoneType), f"{where}, spent")
     return found
 
 

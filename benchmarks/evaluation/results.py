@@ -20,8 +20,7 @@ from agent_gym.support.arithmetic import added
 from agent_gym.support.errors import DataError
 from agent_gym.support.files import write_whole
 from agent_gym.support.intervals import Interval, IntervalMethod, mean_interval, rate_interval
-from benchmarks.evaluation.reading import field as field_of
-from benchmarks.evaluation.reading import read_fields, read_rows
+from benchmarks.evaluation.reading import read_field, read_fields, read_rows
 from benchmarks.evaluation.statistics import pass_at_k, pass_hat_k
 
 SCHEMA_VERSION = 1
@@ -262,7 +261,7 @@ class EvaluationResult:
         version = values.get("schema_version")
         if version != SCHEMA_VERSION:
             raise DataError(f"{path} has result schema {version!r}; this version reads schema {SCHEMA_VERSION}")
-        summary = field_of(values, "summary", (dict,), str(path))
+        summary = read_field(values, "summary", (dict,), str(path))
         rows: dict[tuple[str, int, int], EpisodeRow] = {}
         for given in read_rows(values, EpisodeRow, path):
             row = EpisodeRow(**given)
@@ -270,7 +269,7 @@ class EvaluationResult:
         return cls(
             read_fields(values, "header_fields", path),
             list(rows.values()),
-            field_of(summary, "n_planned", (int,), f"{path}, summary"),
+            read_field(summary, "n_planned", (int,), f"{path}, summary"),
             read_fields(values, "detail_fields", path),
         )
 

@@ -28,8 +28,8 @@ from agent_gym.support.errors import AgentGymWarning, DataError
 from benchmarks.evaluation.agents import AgentSettings, Contestant, make_agent
 from benchmarks.evaluation.agents.estimate import Estimate
 from benchmarks.evaluation.agents.ledger import add_spent
-from benchmarks.evaluation.output import held, refuse_overwrite, require_same
-from benchmarks.evaluation.plan import EvalConfig, Planned, chosen_tasks, make_plan, short_list
+from benchmarks.evaluation.output import exclusive_output, refuse_overwrite, require_same
+from benchmarks.evaluation.plan import EvalConfig, Planned, chosen_tasks, make_plan, shortfall
 from benchmarks.evaluation.results import ENVIRONMENT, EpisodeRow, EvaluationResult
 
 _WRITE_SECONDS = 30.0
@@ -64,9 +64,9 @@ def evaluate(
         BusyError: Another process evaluates into the result file.
         AgentGymError: The environment, a task or the agent cannot be made.
     """
-    with held(config), _prepared(config, agent) as evaluation:
-        if on_notice is not None and evaluation.short:
-            on_notice(evaluation.short)
+    with exclusive_output(config), _prepared(config, agent) as evaluation:
+        if on_notice is not None and evaluation.shortfall:
+            on_notice(evaluation.shortfall)
         return evaluation.run(on_plan, on_estimate, on_episode)
 
 
@@ -126,7 +126,7 @@ class _Evaluation:
         self._seconds_before = 0.0
         self._spent_before: Mapping[str, Any] | None = None
         self._written = 0.0
-        self.short = short_list(config, handle)
+        self.shortfall = shortfall(config, handle)
         tasks: dict[str, Any] = {"count": len(ids), "digest": handle.env.tasks_digest(ids)}
         if world := handle.env.world_digest():
             tasks["world"] = world
@@ -146,7 +146,7 @@ class _Evaluation:
         on_estimate: Callable[[Estimate], None] | None,
         on_episode: Callable[[EpisodeRow], None] | None,
     ) -> EvaluationResult:
-        self._take_up(mend=True)
+        self._restore(repair=True)
         missing = self._missing()
         if on_plan is not None:
             on_plan(len(self.plan), len(self.rows))
@@ -164,7 +164,7 @@ class _Evaluation:
         return self._result()
 
     def estimate(self) -> Estimate | None:
-        self._take_up(mend=False)
+        self._restore(repair=False)
         return self._estimate(self._missing())
 
     def _estimate(self, missing: Sequence[Planned]) -> Estimate | None:
@@ -178,11 +178,11 @@ class _Evaluation:
     def _missing(self) -> list[Planned]:
         return [planned for planned in self.plan if planned.key not in self.rows]
 
-    def _take_up(self, *, mend: bool) -> None:
+    def _restore(self, *, repair: bool) -> None:
         """Take over what an interrupted evaluation has played.
 
         Args:
-            mend: Remove a last line that a kill left incomplete, and episodes that will be played again.
+            repair: Remove a last line that a kill left incomplete, and episodes that will be played again.
         """
         config = self.config
         path = config.episodes_path
@@ -194,7 +194,7 @@ class _Evaluation:
         self._spent_before = earlier.details.get("spent")
         if not path.exists():
             return
-        if mend:
+        if repair:
             with EpisodeWriter(path):  # cuts the incomplete line
                 pass
         with warnings.catch_warnings():
@@ -212,7 +212,7 @@ class _Evaluation:
             if episode.stop_reason is not StopReason.TOOL_ERROR and item.key not in self.rows:
                 self.rows[item.key] = EpisodeRow.of(episode, item.seed, item.episode_seed)
                 kept.append(episode)
-        if mend and len(kept) < len(episodes):
+        if repair and len(kept) < len(episodes):
             _rewrite(path, kept)
 
     def _play(self, missing: Sequence[Planned], on_episode: Callable[[EpisodeRow], None] | None) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from benchmarks.measure.options import FiguresOutput
+
 
 def register(app: typer.Typer) -> None:
     """Add the group and its subcommands."""
@@ -30,7 +32,7 @@ def throughput(
     data: Path = typer.Option(
         None, "--data", help="ALFWorld games, a WebShop store, or questions and passages; generated if none."
     ),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
     plot: Path = typer.Option(None, "--plot", help="Draw the figures of --env all (PNG, SVG or PDF)."),
 ) -> None:
     """Measure steps and resets per second and memory per environment, beside the original package.
@@ -48,16 +50,16 @@ def throughput(
     every environment is measured in the same terms, from import to 256 environments in one process.
     """
     from benchmarks.measure.throughput.report import run_suite
-    from benchmarks.measure.throughput.upstream import Upstreams
+    from benchmarks.measure.throughput.upstream.interpreters import Upstreams
 
-    run_suite(env, Upstreams.read(upstream), seconds, repeats, output, data, plot)
+    run_suite(env, Upstreams.read(upstream), seconds, repeats, output, data=data, plot=plot)
 
 
 def search(
     products: int = typer.Option(100_000, "--products", min=1, help="Products of the generated catalogue."),
     queries: int = typer.Option(200, "--queries", min=1, help="Queries to measure."),
     index: Path = typer.Option(None, "--index", help="Keep the index in this folder, or search the one in it."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Measure the WebShop search: time to build, size, memory and latency.
 
@@ -81,7 +83,7 @@ def trainer(
     group_size: int = typer.Option(8, "--group-size", min=2, help="Replies to each prompt."),
     reply_tokens: int = typer.Option(32, "--reply-tokens", min=1, help="Longest reply."),
     iterations: int = typer.Option(5, "--iterations", min=1, help="Iterations of which the median counts."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Measure one training iteration beside TRL's GRPOTrainer: tokens per second and memory.
 
@@ -93,25 +95,29 @@ def trainer(
     optimiser step, 32-bit weights and one thread, one after the other in processes of their own. Ours is the whole
     loop with its environments.
     """
-    import json
-
     from rich.console import Console
 
     from agent_gym.support.errors import ConfigError
     from agent_gym.terminal.progress import working
-    from benchmarks.measure.throughput.trainer_report import measure_trainer, trainer_table
+    from benchmarks.measure.figures import write_figures
+    from benchmarks.measure.throughput.trainer.report import measure_trainer, trainer_table
 
     if against != "trl":
         raise ConfigError(f"--against takes trl, got {against!r}")
     with working("Measuring"):
-        figures = measure_trainer(upstream, groups, group_size, reply_tokens, iterations, model)
+        figures = measure_trainer(
+            upstream,
+            groups=groups,
+            group_size=group_size,
+            reply_tokens=reply_tokens,
+            iterations=iterations,
+            model=model,
+        )
     console = Console()
     console.print(trainer_table(figures))
     if figures["upstream_missing"]:
         console.print(figures["upstream_missing"], highlight=False, markup=False, soft_wrap=True)
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(output, figures)
 
 
 def site(
@@ -121,7 +127,7 @@ def site(
     shoppers: int = typer.Option(100, "--shoppers", min=1, help="Visitors at once."),
     seconds: float = typer.Option(60.0, "--seconds", min=1.0, help="How long they shop."),
     think: float = typer.Option(1.0, "--think", min=0.0, help="Mean pause between two pages, in seconds."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Put the WebShop site under load: scripted shoppers from search to purchase, many at once.
 
@@ -158,11 +164,18 @@ def sweep(
     ones go on from their last checkpoint, so the command can be stopped and given again. Writes sweep.json,
     sweep.md and sweep.png into the folder.
     """
-    from benchmarks.evaluation.cli import parse_seeds
+    from benchmarks.evaluation.arguments import parse_seeds
     from benchmarks.measure.sweep.cli import run
 
     names = None if only is None else tuple(name.strip() for name in only.split(","))
-    run(config, output, names, None if seeds is None else parse_seeds(seeds), iterations, report)
+    run(
+        config,
+        output,
+        algorithms=names,
+        seeds=None if seeds is None else parse_seeds(seeds),
+        iterations=iterations,
+        report_only=report,
+    )
 
 
 def searchqa(
@@ -170,7 +183,7 @@ def searchqa(
     hops: int = typer.Option(None, "--hops", min=1, max=4, help="Number of hops; each from 1 to 4 when not given."),
     entities: int = typer.Option(10_000, "--entities", min=40, help="Entities (passages) of the world."),
     option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Check that generated questions can be answered by searching, and only so.
 

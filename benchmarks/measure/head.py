@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +20,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agent_gym.support.errors import AgentGymError, ConfigError, suggest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from agent_gym.support.errors import ConfigError, suggest
+from benchmarks.measure.child import run_child
+from benchmarks.measure.memory import peak_mib
+from trainers.policy.logprobs import HeadReader, token_stats
+from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
+
+_CHILD = "--child"
 
 
 class Way(StrEnum):
@@ -73,8 +81,6 @@ def measure(job: HeadJob) -> dict[str, Any]:
     Raises:
         AgentGymError: A measurement failed.
     """
-    from safetensors.torch import load_file
-
     with tempfile.TemporaryDirectory() as folder:
         found: dict[str, Any] = {"job": asdict(job)}
         tensors = {}
@@ -90,31 +96,53 @@ def measure(job: HeadJob) -> dict[str, Any]:
 
 
 def _child(job: HeadJob, way: Way, file: Path) -> HeadFigures:
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.measure.head",
-        "--child",
-        way.value,
-        json.dumps(asdict(job)),
-        str(file),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise AgentGymError(f"the measurement {way.value!r} failed: {done.stderr.strip().splitlines()[-1:]}")
-    return HeadFigures(**json.loads(done.stdout.splitlines()[-1]))
+    command = [sys.executable, "-m", "benchmarks.measure.head", _CHILD]
+    return HeadFigures(**run_child(command, {"job": asdict(job), "way": way.value, "file": str(file)}))
 
 
 def _run(job: HeadJob, way: Way, file: Path) -> HeadFigures:
-    """Score once in this process."""
-    import torch
-    from safetensors.torch import save_file
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    from trainers.policy.logprobs import HeadReader, token_stats
-    from trainers.policy.token_rows import TokenRow, pad_rows
-
+    """Score once in this process; log-probabilities, entropies and the gradient are written into the file."""
     torch.set_num_threads(1)
+    model, batch = _model_and_rows(job)
+    reader = HeadReader(model)
+    assert reader.separable
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    saved: dict[int, int] = {}
+
+    def keep(value: torch.Tensor) -> torch.Tensor:
+        storage = value.untyped_storage()
+        if storage.data_ptr() not in weights:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return value
+
+    for parameter in model.parameters():  # gradients are the same either way
+        parameter.grad = torch.zeros_like(parameter)
+    before = peak_mib()
+    begin = time.process_time()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
+        if way is Way.PLAIN:
+            logp_N, entropy_N = _plain_stats(model, batch)
+        else:
+            stats = token_stats(reader, batch)
+            assert stats.entropy is not None
+            logp_N, entropy_N = stats.logp[batch.mask], stats.entropy[batch.mask]
+        loss = -logp_N.mean() - 0.01 * entropy_N.mean()
+        saved_bytes = sum(saved.values())
+    loss.backward()  # type: ignore[no-untyped-call]
+    seconds = time.process_time() - begin
+    peak = peak_mib() - before
+    gradient = torch.cat(
+        [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
+    )
+    save_file(
+        {"logp": logp_N.detach(), "entropy": entropy_N.detach(), "gradient": gradient.detach()},
+        str(file),
+    )
+    return HeadFigures(peak, saved_bytes / 2**20, seconds)
+
+
+def _model_and_rows(job: HeadJob) -> tuple[Any, PaddedRows]:
+    """Return a small model and rows of random tokens, the same for equal sizes."""
     config = LlamaConfig(
         vocab_size=job.vocab,
         hidden_size=job.hidden,
@@ -134,52 +162,17 @@ def _run(job: HeadJob, way: Way, file: Path) -> HeadFigures:
         TokenRow.from_reply(row[: -job.reply], row[-job.reply :], segment=number, episode=number)
         for number, row in enumerate(ids)
     ]
-    batch = pad_rows(rows, 0)
-    reader = HeadReader(model)
-    assert reader.separable
-    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    saved: dict[int, int] = {}
-
-    def keep(value: torch.Tensor) -> torch.Tensor:
-        storage = value.untyped_storage()
-        if storage.data_ptr() not in weights:
-            saved[storage.data_ptr()] = storage.nbytes()
-        return value
-
-    for parameter in model.parameters():  # gradients are the same either way
-        parameter.grad = torch.zeros_like(parameter)
-    before = _peak_kib()
-    begin = time.process_time()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
-        if way is Way.PLAIN:
-            logits_BTV = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits.float()
-            logp_BTV = torch.log_softmax(logits_BTV[:, :-1], dim=-1)
-            logp_BT = logp_BTV.gather(-1, batch.input_ids[:, 1:, None])[..., 0]
-            entropy_BT = -(logp_BTV.exp() * logp_BTV).sum(-1)
-            mask_BT = batch.mask[:, 1:]
-            logp_N, entropy_N = logp_BT[mask_BT], entropy_BT[mask_BT]
-        else:
-            stats = token_stats(reader, batch)
-            assert stats.entropy is not None
-            logp_N, entropy_N = stats.logp[batch.mask], stats.entropy[batch.mask]
-        loss = -logp_N.mean() - 0.01 * entropy_N.mean()
-        held = sum(saved.values())
-    loss.backward()  # type: ignore[no-untyped-call]
-    seconds = time.process_time() - begin
-    peak = _peak_kib() - before
-    gradient = torch.cat(
-        [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
-    )
-    save_file(
-        {"logp": logp_N.detach(), "entropy": entropy_N.detach(), "gradient": gradient.detach()},
-        str(file),
-    )
-    return HeadFigures(peak / 1024, held / 2**20, seconds)
+    return model, pad_rows(rows, 0)
 
 
-def _peak_kib() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1024 if sys.platform == "darwin" else float(peak)
+def _plain_stats(model: Any, batch: PaddedRows) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return log-probabilities and entropies of the sampled tokens from all logits at once."""
+    logits_BTV = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits.float()
+    logp_BTV = torch.log_softmax(logits_BTV[:, :-1], dim=-1)
+    logp_BT = logp_BTV.gather(-1, batch.input_ids[:, 1:, None])[..., 0]
+    entropy_BT = -(logp_BTV.exp() * logp_BTV).sum(-1)
+    mask_BT = batch.mask[:, 1:]
+    return logp_BT[mask_BT], entropy_BT[mask_BT]
 
 
 def _read_job(arguments: list[str]) -> HeadJob:
@@ -197,9 +190,10 @@ def _read_job(arguments: list[str]) -> HeadJob:
 
 def main(arguments: list[str]) -> int:
     """Measure and print a table."""
-    if arguments[:1] == ["--child"]:
-        way, job, file = arguments[1:]
-        sys.stdout.write(json.dumps(asdict(_run(HeadJob(**json.loads(job)), Way(way), Path(file)))) + "\n")
+    if arguments[:1] == [_CHILD]:
+        given = json.load(sys.stdin)
+        figures = _run(HeadJob(**given["job"]), Way(given["way"]), Path(given["file"]))
+        sys.stdout.write(json.dumps(asdict(figures)) + "\n")
         return 0
     found = measure(_read_job(arguments))
     plain, chunked = found["plain"], found["chunked"]

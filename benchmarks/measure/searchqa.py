@@ -8,7 +8,6 @@ counts as right whenever the answer stands anywhere in the passages found.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from agent_gym.envs.searchqa.questions.scoring import mentions_answer, score_ans
 from agent_gym.envs.searchqa.world.composer import MOST_HOPS
 
 TOP_K = 3
+_HEADS = ("questions", "n", "expert EM", "its searches", "guesser EM", "answer shown by one search")
 _OTHERS = 2_000  # questions that the guesser has seen the answers of
 
 
@@ -118,16 +118,14 @@ def run(
     from rich.table import Table
 
     from agent_gym.terminal.progress import working
+    from benchmarks.measure.figures import write_figures
 
     with working("Playing"):
         tallies = check_world(questions, entities, options, [hops] if hops else range(1, MOST_HOPS + 1))
     rows = {name: tally.shares() for name, tally in sorted(tallies.items())}
-    table = Table("questions", "n", "expert EM", "its searches", "guesser EM", "answer shown by one search")
+    table = Table(*_HEADS)
     for name, row in rows.items():
         cells = (f"{row[key]:.3f}" for key in ("oracle_em", "searches", "guesser_em", "one_search"))
         table.add_row(name, f"{row['questions']:.0f}", *cells)
     Console().print(table)
-    if output is not None:
-        figures = {"entities": entities, "options": dict(options), "rows": rows}
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(output, {"entities": entities, "options": dict(options), "rows": rows})

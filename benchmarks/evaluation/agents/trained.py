@@ -6,11 +6,13 @@ import json
 import shlex
 import warnings
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_gym.play.driver import EnvHandle
 from agent_gym.registration import full_id
+from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.evaluation.agents.play_options import no_options
@@ -19,10 +21,16 @@ if TYPE_CHECKING:
     from trainers.settings.env import EnvSettings
     from trainers.settings.run import TrainConfig
 
-LATEST = "latest"
-BEST = "best"
-REFERENCE = "reference"
-_CHOICES = (LATEST, BEST, REFERENCE)
+
+class Weights(StrEnum):
+    """Which of a run's policies plays."""
+
+    LATEST = "latest"
+    """That of the latest whole checkpoint."""
+    BEST = "best"
+    """That of the checkpoint with the best evaluation."""
+    REFERENCE = "reference"
+    """The one before reinforcement learning."""
 
 
 class RunKind(AgentKind):
@@ -56,7 +64,7 @@ class RunKind(AgentKind):
         draws = None if sampling.greedy else EpisodeDraws()
         player = PolicyAgent(encoder, HFSampler(policy, max_batch=settings.parallel), sampling, draws)
         identity: dict[str, Any] = {
-            "checkpoint": which,
+            "checkpoint": which.value,
             "step": step,
             "checksum": policy.checksum(),
             "parameters": policy.n_parameters,
@@ -105,32 +113,30 @@ def _settings_for(config: TrainConfig, env_id: str = "") -> EnvSettings:
     return next((env for env in found if full_id(env.id) == env_id), found[0])
 
 
-def _parse(argument: str) -> tuple[Path, str]:
+def _parse(argument: str) -> tuple[Path, Weights]:
     """Split `FOLDER@which`; a folder whose own name holds an @ is taken as it is."""
     if not argument:
         raise ConfigError(f"agent 'run' needs a run folder: {RunKind.usage}")
     folder, at, which = argument.rpartition("@")
     if not at or Path(argument).is_dir():
-        return Path(argument), LATEST
-    if which not in _CHOICES:
-        raise ConfigError(f"run:{argument}: after the @ stands one of {', '.join(_CHOICES)}, got {which!r}")
-    return Path(folder), which
+        return Path(argument), Weights.LATEST
+    return Path(folder), check_choice(f"run:{argument}: what stands after the @", Weights, which)
 
 
-def _weights(folder: Any, which: str) -> tuple[Path, int | None]:
+def _weights(folder: Any, which: Weights) -> tuple[Path, int | None]:
     """Return the folder of the weights and the iteration they are from."""
     from trainers.run.checkpoint import CheckpointStore
 
-    if which == REFERENCE:
+    if which is Weights.REFERENCE:
         if not folder.reference.is_dir():
-            raise DataError(f"{folder.path} holds no {REFERENCE} policy yet; let the run get through its start")
+            raise DataError(f"{folder.path} holds no {which} policy yet; let the run get through its start")
         return folder.reference, None
     store = CheckpointStore(folder.checkpoints)
-    checkpoint = store.best() if which == BEST else store.latest()
+    checkpoint = store.best() if which is Weights.BEST else store.latest()
     if checkpoint is None:
-        what = "evaluated checkpoint" if which == BEST else "whole checkpoint"
+        what = "evaluated checkpoint" if which is Weights.BEST else "whole checkpoint"
         raise DataError(
-            f"{folder.path} holds no {what}; `run:{folder.path}@{REFERENCE}` plays the policy before "
+            f"{folder.path} holds no {what}; `run:{folder.path}@{Weights.REFERENCE}` plays the policy before "
             "reinforcement learning"
         )
     return checkpoint.model_folder, checkpoint.step

@@ -70,6 +70,11 @@ class Section:
         return any(row.entry.figures.reply_tokens is not None for row in self.rows)
 
     @property
+    def attempts(self) -> list[int]:
+        """Numbers of attempts k > 1 for which pass@k is known of any row."""
+        return sorted({k for row in self.rows for k in row.entry.figures.pass_at if k > 1})
+
+    @property
     def types(self) -> list[str]:
         """Task types of all rows."""
         return sorted({kind for row in self.rows for kind in row.entry.figures.by_type})
@@ -195,7 +200,7 @@ def _tell_apart(entries: Sequence[Entry]) -> list[str]:
     return [str(number) for number in range(1, len(entries) + 1)]
 
 
-def chosen(entries: Sequence[Entry], env: str | None = None, split: str | None = None) -> list[Entry]:
+def select(entries: Sequence[Entry], env: str | None = None, split: str | None = None) -> list[Entry]:
     """Return the results of one environment (a part of its id) or split.
 
     Raises:

@@ -55,7 +55,7 @@ def leaderboard(
     from benchmarks.evaluation.leaderboard.compact import write_board_file
     from benchmarks.evaluation.leaderboard.entries import read_entries
 
-    entries = boards.chosen(read_entries(results), env, split)
+    entries = boards.select(read_entries(results), env, split)
     board = boards.make_board(entries, against=against, separate=separate)
     console = Console()
     if overview:

@@ -17,6 +17,7 @@ from agent_gym.support.arithmetic import added
 from agent_gym.support.errors import DataError
 from agent_gym.support.intervals import Interval
 from agent_gym.support.seeding import stable_hash
+from benchmarks.evaluation.reading import json_object
 from benchmarks.evaluation.results import KIND, EvaluationResult, Summary
 
 KEY_BYTES = 5
@@ -200,15 +201,15 @@ def read_entries(paths: Sequence[str | Path]) -> list[Entry]:
     found: list[Entry] = []
     for path in map(Path, paths):
         if path.is_dir():
-            files = [file for file in sorted(path.rglob("*.json")) if _kind_of(file) in (KIND, BOARD_KIND)]
+            files = [f for f in sorted(path.rglob("*.json")) if json_object(f).get("kind") in (KIND, BOARD_KIND)]
             if not files:
                 raise DataError(f"no result of `agent-gym eval` in the folder {path}; expected *.json files")
         else:
             files = [path]
         for file in files:
-            if _kind_of(file) == BOARD_KIND:
+            if json_object(file).get("kind") == BOARD_KIND:
                 found += read_board_file(file)
-            else:
+            else:  # reading says what is wrong with a file of neither kind
                 found.append(Entry.of(EvaluationResult.read(file), str(file)))
     if not found:
         raise DataError("no results to compare; give files that `agent-gym eval --output` wrote")
@@ -228,14 +229,6 @@ def _distinct(entries: Sequence[Entry]) -> list[Entry]:
         if not any(e.identity == entry.identity and e.outcomes == entry.outcomes for e in alike):
             kept.append(entry)
     return kept
-
-
-def _kind_of(path: Path) -> str:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return ""  # reading it for real says what is wrong
-    return str(values.get("kind", "")) if isinstance(values, dict) else ""
 
 
 def _outcomes(result: EvaluationResult) -> dict[str, Outcome]:

@@ -50,7 +50,7 @@ def _values(number: int, section: Section) -> dict[str, Any]:
         "has_scores": section.has_scores,
         "counts_tokens": section.counts_tokens,
         "types": _types(section) if len(section.types) > 1 else [],
-        "attempts": sorted({k for row in section.rows for k in row.entry.figures.pass_at if k > 1}),
+        "attempts": section.attempts,
         "span": max([_LEAST_SPAN, *ends]),
     }
 

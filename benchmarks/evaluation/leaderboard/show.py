@@ -58,7 +58,7 @@ def _pairs(section: Section, row: Row, narrow: bool) -> list[tuple[str, str]]:
     if section.has_scores:
         pairs.append(("score", number(figures.score.value, ".3f")))
         pairs += [] if narrow else [("95 %", ends(figures.score))]
-    for k in _attempts(section):
+    for k in section.attempts:
         pairs.append((f"pass@{k} / pass^{k}", attempts(figures, k, section.contest.tasks)))
     pairs.append(("turns", number(figures.turns, ".1f")))
     if section.counts_tokens:
@@ -104,10 +104,6 @@ def attempts(figures: Figures, k: int, tasks: int) -> str:
 def _on_fewer(tasks: int, used: int) -> str:
     """Return how many tasks a figure rests on, where not on all."""
     return "" if used == tasks else f", {used:,} task{'s' if used != 1 else ''}"
-
-
-def _attempts(section: Section) -> list[int]:
-    return sorted({k for row in section.rows for k in row.entry.figures.pass_at if k > 1})
 
 
 def terminal_tables(board: Board, width: int) -> list[RenderableType]:

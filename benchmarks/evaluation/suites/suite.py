@@ -28,6 +28,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agent_gym.support.checks import check_choice
 from agent_gym.support.data import resolve_data
 from agent_gym.support.errors import ConfigError, DataError, suggest
 
@@ -167,7 +168,7 @@ def _parts(row: Mapping[str, Any], where: str) -> Iterator[Part]:
             name=f"{row['name']}-{split}".replace("_", "-"),
             split=split,
             seeds=tuple(row.get("seeds", (0,))),
-            requires=Tool(row["requires"]) if "requires" in row else None,
+            requires=check_choice(f"{where}: requires", Tool, row["requires"]) if "requires" in row else None,
             tasks=row.get("tasks", {}).get(split, 0),
             digest=row.get("digests", {}).get(split, ""),
             **common,

@@ -6,15 +6,15 @@ read as plain JSON here, so that looking at episodes needs neither torch nor the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent_gym.core.prompts import ContextMode
+from benchmarks.evaluation.plan import EPISODES_SUFFIX
+from benchmarks.evaluation.reading import json_object
 
-EPISODES_SUFFIX = ".episodes.jsonl"
 _TOKENIZER = "tokenizer.json"
 
 
@@ -36,7 +36,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Provenance:
     """What is known of the agent that played a file's episodes.
 
     Attributes:
@@ -54,32 +54,32 @@ class Surroundings:
         return (self.by_env or {}).get(env_id, self.recipe)
 
 
-def surroundings(episodes: Path) -> Surroundings:
+def provenance(episodes: Path) -> Provenance:
     """Return what the files around an episode file say; nothing where there are none."""
     run = episodes.resolve().parent.parent
-    config = _json(run / "config.json")
+    config = json_object(run / "config.json")
     if isinstance(config.get("env"), dict):
         return _of_run(run, config["env"])
     if episodes.name.endswith(EPISODES_SUFFIX):
-        result = _json(episodes.with_name(episodes.name.removesuffix(EPISODES_SUFFIX) + ".json"))
+        result = json_object(episodes.with_name(episodes.name.removesuffix(EPISODES_SUFFIX) + ".json"))
         if isinstance(result.get("agent"), dict):
             return _of_result(result["agent"])
-    return Surroundings()
+    return Provenance()
 
 
-def _of_run(run: Path, env: Mapping[str, Any]) -> Surroundings:
+def _of_run(run: Path, env: Mapping[str, Any]) -> Provenance:
     by_env = {}
     for part in env.get("mix") or ():
         own = {name: part[name] for name in ("prompt", "history_length") if part.get(name) is not None}
         by_env[str(part.get("id"))] = _recipe({**env, **own})
-    return Surroundings(_recipe(env), by_env, _file(run / "reference" / _TOKENIZER))
+    return Provenance(_recipe(env), by_env, _file(run / "reference" / _TOKENIZER))
 
 
-def _of_result(agent: Mapping[str, Any]) -> Surroundings:
+def _of_result(agent: Mapping[str, Any]) -> Provenance:
     tokenizer = None
     for folder in _folders(str(agent.get("spec", ""))):
         tokenizer = tokenizer or _file(folder / "reference" / _TOKENIZER) or _file(folder / _TOKENIZER)
-    return Surroundings(_recipe(agent) if "prompt" in agent else None, None, tokenizer)
+    return Provenance(_recipe(agent) if "prompt" in agent else None, None, tokenizer)
 
 
 def _recipe(values: Mapping[str, Any]) -> Recipe:
@@ -106,11 +106,3 @@ def _folders(spec: str) -> Iterator[Path]:
 
 def _file(path: Path) -> Path | None:
     return path if path.is_file() else None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}

@@ -14,8 +14,9 @@ from typing import Any
 from agent_gym.core.info import FinishReason
 from agent_gym.play.episode import Episode, Turn, read_episodes
 from agent_gym.support.errors import AgentGymError, ConfigError
+from benchmarks.evaluation.plan import EPISODES_SUFFIX
 from benchmarks.evaluation.viewer.prompts import PromptRebuilder, Segments
-from benchmarks.evaluation.viewer.recipes import EPISODES_SUFFIX, Recipe, Surroundings, surroundings
+from benchmarks.evaluation.viewer.recipes import Provenance, Recipe, provenance
 from benchmarks.evaluation.viewer.tokens import TokenTexts
 
 DEFAULT_LIMIT = 5_000
@@ -88,8 +89,8 @@ def read_view(
     total = repeated = 0
     with PromptRebuilder() as rebuilder:
         for number, file in enumerate(files):
-            around = surroundings(file)
-            texts = _token_texts(options, around)
+            played_by = provenance(file)
+            texts = _token_texts(options, played_by)
             seen: set[tuple[str, str, int | None]] = set()
             for episode in read_episodes(file):
                 if file.name.endswith(EPISODES_SUFFIX):  # an evaluation plays a task once with each seed
@@ -101,7 +102,7 @@ def read_view(
                 total += 1
                 if len(index) >= options.limit:
                     continue
-                recipe = options.recipe or around.recipe_for(episode.env_id)
+                recipe = options.recipe or played_by.recipe_for(episode.env_id)
                 index.append(_row(episode, number))
                 episodes.append(_record(episode, recipe if options.prompts else None, rebuilder, texts))
                 if on_episode is not None:
@@ -133,13 +134,13 @@ def _short_names(files: Sequence[Path]) -> list[str]:
     return [file.name for file in files]
 
 
-def _token_texts(options: ViewOptions, around: Surroundings) -> TokenTexts | None:
+def _token_texts(options: ViewOptions, played_by: Provenance) -> TokenTexts | None:
     if options.tokenizer is not None:
         return TokenTexts(options.tokenizer)
-    if around.tokenizer is None:
+    if played_by.tokenizer is None:
         return None
     try:
-        return TokenTexts(around.tokenizer)
+        return TokenTexts(played_by.tokenizer)
     except AgentGymError:  # asked for by nobody: the page does without
         return None
 

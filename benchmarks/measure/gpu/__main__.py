@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
     import transformers
 
     from agent_gym._version import __version__
+    from benchmarks.measure.figures import write_figures
     from benchmarks.measure.gpu.stages import LARGE, SMALL, learning_curve, sampling, scoring
     from trainers.policy.policy import Policy
 
@@ -55,8 +56,7 @@ def main(arguments: list[str]) -> int:
 
     def keep(**found: Any) -> None:
         figures.update(found, seconds=round(time.perf_counter() - started, 1))
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+        write_figures(given.output, figures)
         for name, value in found.items():
             sys.stdout.write(f"{name}: {json.dumps(value)}\n")
         sys.stdout.flush()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from benchmarks.measure.options import FiguresOutput
+
 EXIT_ERRORS = 1
 
 
@@ -20,7 +22,7 @@ def recall(
     index: str = typer.Argument(..., help="Index folder or corpus file."),
     questions: list[Path] = typer.Argument(..., help="Question files (JSON lines with metadata.supporting_ids)."),
     kinds: str = typer.Option("bm25", "--kinds", help="Rankings, separated by commas: bm25, dense, hybrid."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Measure how many supporting passages the question itself finds, at k = 3 and 10.
 
@@ -28,17 +30,19 @@ def recall(
         agent-gym index build wiki_passages.jsonl.xz wiki.index && agent-gym index embed wiki.index
         agent-gym bench recall wiki.index hotpotqa/questions_dev.jsonl --kinds bm25,dense,hybrid
     """
-    from agent_gym.cli.index import parse_kind
+    from agent_gym.retrieval.opening import RetrieverKind
+    from agent_gym.support.checks import check_choice
     from benchmarks.measure.retrieval.report import run_recall
 
-    run_recall(index, questions, [parse_kind(kind.strip()).value for kind in kinds.split(",")], output)
+    wanted = [check_choice("--kinds", RetrieverKind, kind.strip()) for kind in kinds.split(",")]
+    run_recall(index, questions, wanted, output)
 
 
 def retrieval(
     passages: int = typer.Option(100_000, "--passages", min=1, help="Passages of the generated corpus."),
     queries: int = typer.Option(500, "--queries", min=1, help="Queries to measure."),
     folder: Path = typer.Option(None, "--folder", help="Keep corpus and index here; an index there is reused."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Measure BM25 search: time to build, size, memory, latency, and two processes that share an index.
 
@@ -57,7 +61,7 @@ def serving(
     clients: int = typer.Option(200, "--clients", min=1, help="Concurrent requests."),
     seconds: float = typer.Option(60.0, "--seconds", min=0.1, help="Duration."),
     restart: bool = typer.Option(False, "--restart", help="Kill the server in the middle and start it again."),
-    output: Path = typer.Option(None, "--output", help="Write the figures as JSON."),
+    output: FiguresOutput = None,
 ) -> None:
     """Search a retrieval server from many clients in both dialects and compare every answer.
 
@@ -65,6 +69,6 @@ def serving(
     """
     from benchmarks.measure.retrieval.report import run_load
 
-    figures = run_load(index, questions or [], clients, seconds, restart, output)
+    figures = run_load(index, questions or [], clients=clients, seconds=seconds, restart=restart, output=output)
     if figures.errors or figures.wrong:
         raise typer.Exit(EXIT_ERRORS)

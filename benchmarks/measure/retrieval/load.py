@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ import numpy as np
 from agent_gym.retrieval import Hit, RetrieverError, open_index
 from agent_gym.retrieval.service.remote import RemoteConfig, RemoteRetriever
 from agent_gym.retrieval.service.wire import Dialect
-from agent_gym.support.errors import AgentGymError
+from benchmarks.measure.server import start_server, stop_server
 
 K = 3
 
@@ -110,8 +109,7 @@ def measure_load(
         for thread in threads:
             thread.join()
     finally:
-        server.terminate()
-        server.wait(60)
+        stop_server(server)
     figures.requests, figures.errors = len(taken), dict(errors)
     if taken:
         figures.p50_ms, figures.p95_ms = (float(np.percentile(taken, share)) for share in (50, 95))
@@ -124,9 +122,4 @@ def _ids(hits: list[Hit]) -> list[tuple[str, float]]:
 
 
 def _start(index: Path, port: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "agent_gym.cli.main", "serve", "retriever", str(index), "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    if "passages at" not in server.stdout.readline():
-        raise AgentGymError(f"the server did not start; its exit status is {server.wait()}")
-    return server
+    return start_server("retriever", str(index), "--port", str(port), ready="passages at")[0]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import platform
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,23 +11,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent_gym._version import __version__
 from agent_gym.retrieval import RetrieverKind, open_index, open_retriever
 from agent_gym.terminal.progress import working
+from benchmarks.measure.child import run_module
+from benchmarks.measure.figures import figure_table, versions, write_figures
 from benchmarks.measure.retrieval.corpus import queries as generated_queries
 from benchmarks.measure.retrieval.load import LoadFigures, measure_load
 from benchmarks.measure.retrieval.recall import Recall, measure_recall, read_questions
-from benchmarks.measure.throughput.upstream import run_child
 
 KS = (3, 10)
+_RECALL_HEADS = ("questions", "ranking", "k", "any", "all", "mean recall")
+_SCALING = "benchmarks.measure.retrieval.scaling"
 
 
-def run_recall(index: str, files: Sequence[Path], kinds: Sequence[str], output: Path | None) -> None:
+def run_recall(index: str, files: Sequence[Path], kinds: Sequence[RetrieverKind], output: Path | None) -> None:
     """Measure recall on question files, print the table and write the figures; raises as its parts do."""
-    table = Table("questions", "ranking", "k", "any", "all", "mean recall", box=None)
+    table = Table(*_RECALL_HEADS, box=None)
     figures: list[dict[str, Any]] = []
-    for name in kinds:
-        kind = RetrieverKind(name)
+    for kind in kinds:
         retriever = open_retriever(index, kind)
         for path in files:
             for recall in measure_recall(retriever, read_questions(path), KS):
@@ -38,7 +36,7 @@ def run_recall(index: str, files: Sequence[Path], kinds: Sequence[str], output: 
                 row = {"file": path.name, "kind": kind.value, "fingerprint": retriever.fingerprint}
                 figures.append(row | asdict(recall))
     Console().print(table)
-    _write(output, {"recall": figures})
+    write_figures(output, {**versions(), "recall": figures})
 
 
 def run_scaling(passages: int, queries: int, folder: Path | None, output: Path | None) -> None:
@@ -56,30 +54,29 @@ def run_scaling(passages: int, queries: int, folder: Path | None, output: Path |
     with working(f"Measuring {passages:,} passages"), tempfile.TemporaryDirectory() as scratch:
         figures = measure_scaling(passages, queries, Path(scratch) if folder is None else folder)
     Console().print(scaling_table(figures))
-    _write(output, figures)
+    write_figures(output, versions() | figures)
 
 
 def measure_scaling(passages: int, queries: int, folder: Path, seconds: float = 10.0) -> dict[str, Any]:
     """Return the figures of one corpus size."""
-    command = [sys.executable, "-m", "benchmarks.measure.retrieval.scaling"]
     folder.mkdir(parents=True, exist_ok=True)
     corpus, index = folder / "corpus.jsonl", folder / "index"
     figures: dict[str, Any] = {"queries": queries}
     if not index.exists():
         if not corpus.exists():
-            run_child(command, {"stage": "corpus", "corpus": str(corpus), "count": passages})
-        figures |= run_child(command, {"stage": "build", "corpus": str(corpus), "index": str(index)})
+            run_module(_SCALING, {"stage": "corpus", "corpus": str(corpus), "count": passages})
+        figures |= run_module(_SCALING, {"stage": "build", "corpus": str(corpus), "index": str(index)})
     figures["passages"] = open_index(index).size
     warm = max(10, queries // 10)
-    figures |= run_child(command, {"stage": "queries", "index": str(index), "queries": queries, "warm": warm})
+    figures |= run_module(_SCALING, {"stage": "queries", "index": str(index), "queries": queries, "warm": warm})
     sharing = {"stage": "sharing", "index": str(index), "processes": 2, "seconds": seconds}
-    return figures | run_child(command, sharing)
+    return figures | run_module(_SCALING, sharing)
 
 
 def scaling_table(figures: Mapping[str, Any]) -> Table:
     """Return the figures as a table."""
     title = f"BM25 of {figures['passages']:,} generated passages, best 3 per query"
-    table = Table("what", "figure", title=title, title_justify="left", box=None)
+    table = figure_table(title)
     if "build_cpu_s" in figures:
         table.add_row("build, s (CPU / wall)", f"{figures['build_cpu_s']:,.0f} / {figures['build_wall_s']:,.0f}")
         table.add_row("build, peak memory MB", f"{figures['build_peak_bytes'] / 1e6:,.0f}")
@@ -98,7 +95,13 @@ def scaling_table(figures: Mapping[str, Any]) -> Table:
 
 
 def run_load(
-    index: Path, files: Sequence[Path], clients: int, seconds: float, restart: bool, output: Path | None
+    index: Path,
+    files: Sequence[Path],
+    *,
+    clients: int,
+    seconds: float,
+    restart: bool = False,
+    output: Path | None = None,
 ) -> LoadFigures:
     """Put a server under load, print the table, write and return the figures."""
     size = open_index(index).size
@@ -108,7 +111,7 @@ def run_load(
             index, asked or generated_queries(400, size), clients=clients, seconds=seconds, restart=restart
         )
     title = f"{clients} clients of a server of {size:,} passages for {seconds:g} s"
-    table = Table("what", "figure", title=title, title_justify="left", box=None)
+    table = figure_table(title)
     table.add_row("requests answered", f"{figures.requests:,}")
     table.add_row("requests/s", f"{figures.requests / seconds:,.0f}")
     table.add_row("wrong answers", str(figures.wrong))
@@ -120,7 +123,7 @@ def run_load(
         table.add_row("the first error", figures.first_error)
     table.add_row("server killed and restarted", str(figures.restarts))
     Console().print(table)
-    _write(output, asdict(figures))
+    write_figures(output, versions() | asdict(figures))
     return figures
 
 
@@ -128,10 +131,3 @@ def _recall_row(path: Path, kind: RetrieverKind, recall: Recall) -> tuple[str, .
     name = f"{path.parent.name}/{path.name} ({recall.questions})"
     shares = (f"{share:.3f}" for share in (recall.some, recall.all, recall.mean))
     return (name, kind.value, str(recall.k), *shares)
-
-
-def _write(output: Path | None, figures: Mapping[str, Any]) -> None:
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        head = {"package_version": __version__, "python": platform.python_version()}
-        output.write_text(json.dumps(head | dict(figures), indent=1) + "\n", "utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure.memory import peak_mib, private_kib
 from benchmarks.measure.retrieval.corpus import queries, write_corpus
 
 K = 3
@@ -33,7 +33,7 @@ def measure_build(job: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "build_wall_s": time.perf_counter() - wall,
         "build_cpu_s": time.process_time() - cpu,
-        "build_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "build_peak_bytes": round(peak_mib() * 2**20),
         "corpus_bytes": Path(job["corpus"]).stat().st_size,
         "passages_bytes": sum(r.bytes for name, r in manifest.files.items() if name.startswith("passages")),
         "words_bytes": sum(r.bytes for name, r in manifest.files.items() if not name.startswith("passages")),
@@ -130,13 +130,12 @@ def measure_sharing(job: Mapping[str, Any]) -> dict[str, Any]:
 
 def own_bytes() -> int:
     """Return the memory of this process that no other could share: written pages, not those of mapped files."""
-    try:
-        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    except OSError:  # no such file on this system: pages of files that only this process maps are counted too
+    written = private_kib("Private_Dirty")
+    if written is None:  # pages of files that only this process maps are counted too
         import psutil
 
         return int(psutil.Process().memory_full_info().uss)
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
+    return 1024 * written
 
 
 def measure_corpus(job: Mapping[str, Any]) -> dict[str, Any]:

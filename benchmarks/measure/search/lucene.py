@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure.memory import peak_mib
 from benchmarks.measure.search.catalogue import products, queries
 
 HITS = 50
@@ -40,7 +41,7 @@ def measure_build(job: Mapping[str, Any]) -> dict[str, Any]:
         "build_cpu_s": cpu - source.cpu,
         "build_wall_s": wall - source.wall,
         "index_bytes": sum(path.stat().st_size for path in Path(job["folder"]).iterdir()),
-        "build_peak_bytes": _peak_bytes(),
+        "build_peak_bytes": round(peak_mib() * 2**20),
         "build_rss_bytes": memory.rss,
     }
 
@@ -104,12 +105,6 @@ class _Timed:
             if document is None:
                 return
             yield document
-
-
-def _peak_bytes() -> int:
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 if __name__ == "__main__":

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import platform
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent_gym._version import __version__
 from agent_gym.terminal.progress import working
-from benchmarks.measure.throughput.upstream import run_child
+from benchmarks.measure.child import run_module
+from benchmarks.measure.figures import figure_table, versions, write_figures
+
+_LUCENE = "benchmarks.measure.search.lucene"
 
 
 def run_search(count: int, queries: int, index: Path | None, output: Path | None) -> None:
@@ -34,32 +33,27 @@ def run_search(count: int, queries: int, index: Path | None, output: Path | None
     with working(f"Measuring {count:,} products"), tempfile.TemporaryDirectory() as scratch:
         figures = measure_search(count, queries, Path(scratch) / "index" if index is None else index)
     Console().print(search_table(figures))
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(output, figures)
 
 
 def measure_search(count: int, queries: int, folder: Path) -> dict[str, Any]:
     """Return the figures of one catalogue; the index in `folder` is built when it is not there."""
-    command = [sys.executable, "-m", "benchmarks.measure.search.lucene"]
     figures: dict[str, Any] = {
-        "package_version": __version__,
-        "python": platform.python_version(),
+        **versions(),
         "products": count,
         "queries": queries,
     }
     if not folder.exists():
-        figures |= run_child(command, {"stage": "build", "count": count, "folder": str(folder)})
+        figures |= run_module(_LUCENE, {"stage": "build", "count": count, "folder": str(folder)})
     warm = max(5, queries // 10)
-    return figures | run_child(
-        command, {"stage": "queries", "folder": str(folder), "queries": queries, "warm": warm}
-    )
+    job = {"stage": "queries", "folder": str(folder), "queries": queries, "warm": warm}
+    return figures | run_module(_LUCENE, job)
 
 
 def search_table(figures: Mapping[str, Any]) -> Table:
     """Return the figures as a table."""
     title = f"Lucene ranking of {figures['products']:,} products, one thread, best 50 per query"
-    table = Table("what", "figure", title=title, title_justify="left", box=None)
+    table = figure_table(title)
     if "build_cpu_s" in figures:
         table.add_row("build, CPU s", f"{figures['build_cpu_s']:,.1f}")
         table.add_row("build, peak memory MB", f"{figures['build_peak_bytes'] / 1e6:,.0f}")

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from agent_gym._version import __version__
 from agent_gym.support.errors import AgentGymError
 from agent_gym.terminal.progress import working
+from benchmarks.measure.figures import figure_table, versions, write_figures
+from benchmarks.measure.server import start_server, stop_server
 from benchmarks.measure.site.shoppers import shop
 
 _LOOK_SECONDS = 1.0
@@ -40,9 +36,7 @@ def run_site(catalog: str, shoppers: int, seconds: float, think: float, output: 
     with working(f"{shoppers} shoppers for {seconds:.0f} s"):
         figures = measure_site(catalog, shoppers, seconds, think)
     Console().print(site_table(figures))
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(output, figures)
     if figures["errors"]:
         raise AgentGymError(f"the site failed under load: {figures['errors']}")
 
@@ -51,13 +45,9 @@ def measure_site(catalog: str, shoppers: int, seconds: float, think: float) -> d
     """Serve a catalogue from a process of its own and let shoppers visit it."""
     import psutil
 
-    command = [sys.executable, "-m", "agent_gym.cli.main", "serve", "webshop", "--port", "0", "--catalog", catalog]
-    site = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert site.stdout is not None
+    arguments = ("webshop", "--port", "0", "--catalog", catalog)
+    site, said = start_server(*arguments, ready="http://", one_thread=True)
     try:
-        said = site.stdout.readline()
-        if "http://" not in said:
-            raise AgentGymError("the site did not start; try: agent-gym serve webshop")
         process = psutil.Process(site.pid)
         memory = _Memory(process)
         before = process.cpu_times()
@@ -65,14 +55,11 @@ def measure_site(catalog: str, shoppers: int, seconds: float, think: float) -> d
         after = process.cpu_times()
         memory.stop()
     finally:
-        site.terminate()
-        site.wait()
-        site.stdout.close()
+        stop_server(site)
     taken = np.array(tally.seconds or [0.0]) * 1000
     spent = after.user + after.system - before.user - before.system
     return {
-        "package_version": __version__,
-        "python": platform.python_version(),
+        **versions(),
         "catalog": catalog,
         "shoppers": shoppers,
         "seconds": seconds,
@@ -113,7 +100,7 @@ class _Memory:
 def site_table(figures: Mapping[str, Any]) -> Table:
     """Return the figures as a table."""
     title = f"{figures['shoppers']} shoppers for {figures['seconds']:.0f} s, {figures['think_seconds']:g} s a page"
-    table = Table("what", "figure", title=title, title_justify="left", box=None)
+    table = figure_table(title)
     table.add_row("requests", f"{figures['requests']:,} ({figures['requests_per_s']:.0f} a second)")
     table.add_row("visits up to the purchase", f"{figures['visits']:,}")
     table.add_row("errors", str(figures["errors"] or 0))

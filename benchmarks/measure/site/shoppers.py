@@ -9,6 +9,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from agent_gym.support.errors import AgentGymError
@@ -55,72 +56,96 @@ def shop(url: str, shoppers: int, seconds: float, think: float, seed: int = 0) -
         raise AgentGymError("the shoppers need httpx: pip install 'agent-gym[endpoint]'") from error
 
     tally = Tally()
+    end = time.monotonic() + seconds
+    visitors = [
+        Shopper(f"shopper-{number}", random.Random(f"{seed}-{number}"), end, think, tally)
+        for number in range(shoppers)
+    ]
 
     async def all_of_them() -> None:
-        end = time.monotonic() + seconds
-        await asyncio.gather(*(_shopper(httpx, url, number, end, think, seed, tally) for number in range(shoppers)))
+        await asyncio.gather(*(visitor.run(httpx, url) for visitor in visitors))
 
     asyncio.run(all_of_them())
     return tally
 
 
-async def _shopper(httpx: Any, url: str, number: int, end: float, think: float, seed: int, tally: Tally) -> None:
-    rng = random.Random(f"{seed}-{number}")
-    limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-    async with httpx.AsyncClient(
-        base_url=url, timeout=_TIMEOUT, limits=limits, follow_redirects=True, trust_env=False
-    ) as client:
-        await asyncio.sleep(rng.random() * think)
-        visit = 0
-        while time.monotonic() < end:
-            await _visit(client, f"shopper-{number}-{visit}", rng, end, think, tally)
-            visit += 1
+@dataclass(frozen=True)
+class Shopper:
+    """One visitor with a connection of its own.
 
+    Attributes:
+        name: Names its visits.
+        rng: Draws what it chooses.
+        end: When it stops, by the monotonic clock.
+        think: Mean pause between two pages, in seconds.
+        tally: Where it counts.
+    """
 
-async def _visit(client: Any, session: str, rng: random.Random, end: float, think: float, tally: Tally) -> None:
-    async def ask(kind: str, method: str, path: str, **form: str) -> str:
+    name: str
+    rng: random.Random
+    end: float
+    think: float
+    tally: Tally
+
+    async def run(self, httpx: Any, url: str) -> None:
+        """Visit the site again and again until the end."""
+        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+        async with httpx.AsyncClient(
+            base_url=url, timeout=_TIMEOUT, limits=limits, follow_redirects=True, trust_env=False
+        ) as client:
+            await asyncio.sleep(self.rng.random() * self.think)
+            visit = 0
+            while time.monotonic() < self.end:
+                await self._visit(client, f"{self.name}-{visit}")
+                visit += 1
+
+    async def _ask(self, client: Any, kind: str, method: str, path: str, **form: str) -> str:
+        """Return the text of a page, "" where there was no answer; then pause."""
         begin = time.perf_counter()
         try:
             answer = await client.request(method, html.unescape(path), data=form or None)
         except Exception as error:
-            tally.errors[type(error).__name__] += 1
+            self.tally.errors[type(error).__name__] += 1
             return ""
-        tally.seconds.append(time.perf_counter() - begin)
-        tally.kinds[kind] += 1
+        self.tally.seconds.append(time.perf_counter() - begin)
+        self.tally.kinds[kind] += 1
         if answer.status_code != 200:
-            tally.errors[f"status {answer.status_code}"] += 1
-        await asyncio.sleep(rng.expovariate(1 / think) if think else 0)
+            self.tally.errors[f"status {answer.status_code}"] += 1
+        await asyncio.sleep(self.rng.expovariate(1 / self.think) if self.think else 0)
         return str(answer.text)
 
-    page = await ask("index", "GET", f"/{session}")
-    goal = _GOAL.search(page)
-    if goal is None:
-        tally.errors["no instruction"] += 1
-        return
-    words = html.unescape(goal[1]).split(", and price")[0].split()
-    page = await ask("results", "POST", f"/{session}", search_query=" ".join(words))
-    if rng.random() < 0.3:
-        links = _BUTTON.findall(page)
-        if links:
-            page = await ask("results", "GET", links[-1])
-    products = _PRODUCT.findall(page)
-    if not products:
-        return
-    page = await ask("item", "GET", rng.choice(products))
-    for _ in range(rng.randrange(3)):
-        options = _OPTION.findall(page)
-        if options and time.monotonic() < end:
-            page = await ask("item", "GET", rng.choice(options))
-    if rng.random() < 0.5:
-        links = _BUTTON.findall(page)
-        if links:
-            await ask("sub page", "GET", rng.choice(links[1:] or links))
-    buy = _BUY.search(page)
-    if buy is None:
-        tally.errors["nothing to buy"] += 1
-        return
-    page = await ask("done", "POST", buy[1])
-    if _SCORE.search(page) is None:
-        tally.errors["no score"] += 1
-    else:
-        tally.visits += 1
+    async def _visit(self, client: Any, session: str) -> None:
+        """Go from the instruction to the purchase."""
+        ask, rng, tally = partial(self._ask, client), self.rng, self.tally
+        page = await ask("index", "GET", f"/{session}")
+        goal = _GOAL.search(page)
+        if goal is None:
+            tally.errors["no instruction"] += 1
+            return
+        words = html.unescape(goal[1]).split(", and price")[0].split()
+        page = await ask("results", "POST", f"/{session}", search_query=" ".join(words))
+        if rng.random() < 0.3:
+            links = _BUTTON.findall(page)
+            if links:
+                page = await ask("results", "GET", links[-1])
+        products = _PRODUCT.findall(page)
+        if not products:
+            return
+        page = await ask("item", "GET", rng.choice(products))
+        for _ in range(rng.randrange(3)):
+            options = _OPTION.findall(page)
+            if options and time.monotonic() < self.end:
+                page = await ask("item", "GET", rng.choice(options))
+        if rng.random() < 0.5:
+            links = _BUTTON.findall(page)
+            if links:
+                await ask("sub page", "GET", rng.choice(links[1:] or links))
+        buy = _BUY.search(page)
+        if buy is None:
+            tally.errors["nothing to buy"] += 1
+            return
+        page = await ask("done", "POST", buy[1])
+        if _SCORE.search(page) is None:
+            tally.errors["no score"] += 1
+        else:
+            tally.visits += 1

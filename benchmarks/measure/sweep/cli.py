@@ -20,6 +20,7 @@ from benchmarks.measure.sweep.runner import is_finished, run_path, run_sweep
 def run(
     config: Path | None,
     folder: Path,
+    *,
     algorithms: tuple[str, ...] | None,
     seeds: tuple[int, ...] | None,
     iterations: int | None,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_gym.support.errors import ConfigError
+from benchmarks.measure.plotting import load_pyplot
 
 _PANELS = (
     ("success", "success of sampled episodes", False),
@@ -28,13 +28,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ConfigError('the figure needs matplotlib: pip install "agent-gym[bench]"') from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = load_pyplot()
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7), sharex=True, constrained_layout=True)
     for axis, (name, title, log) in zip(axes.flat, _PANELS, strict=True):
         for number, (algorithm, runs) in enumerate(report["algorithms"].items()):

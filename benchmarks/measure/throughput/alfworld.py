@@ -27,7 +27,8 @@ from agent_gym.envs.alfworld.world.game import Game, compile_game
 from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat, read_game_content
 from agent_gym.registration import make_env
 from agent_gym.support.seeding import generator
-from benchmarks.measure.throughput.measure import cpu_rate, durations, peak_kib_per_item
+from benchmarks.measure.memory import peak_kib_per_item
+from benchmarks.measure.throughput.rates import cpu_rate, durations
 
 TURNS = 50
 """Turns of an episode on our side and of the crowd."""

@@ -1,21 +1,50 @@
-"""Shows the figures of ALFWorld beside the stock engine's."""
+"""Runs both sides of ALFWorld and shows the figures beside the stock engine's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from rich.table import Table
 
-ALFWORLD_MISSING = (
+from benchmarks.measure.child import run_module
+from benchmarks.measure.figures import figure_table, number, versions
+from benchmarks.measure.throughput.upstream.interpreters import run_original
+
+_MISSING = (
     "alfworld and textworld are not installed for {python}. To measure them (a C++ compiler is needed): "
     "python -m venv upstream && upstream/bin/pip install cmake alfworld==0.4.2 textworld==1.7.0, then "
     "--upstream upstream/bin/python"
 )
 
 
-def compare_alfworld(mine: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
+def measure_alfworld(
+    upstream: Path | None, seconds: float, repeats: int, data: Path | None = None, games: int = 6
+) -> dict[str, Any]:
+    """Return the figures of ALFWorld, ours and the stock engine's."""
+    from benchmarks.measure.throughput.alfworld import make_job
+
+    job = make_job(seconds, repeats, data, games)
+    ours = run_module("benchmarks.measure.throughput.alfworld", job)
+    theirs, missing = run_original("alfworld_script", upstream, job, _MISSING)
+    return {
+        "suite": "alfworld",
+        **versions(),
+        "upstream_missing": missing,
+        "upstream_python": theirs.get("python"),
+        "source": "generated" if data is None else "real",
+        "games": [row["task_id"] for row in job["games"]],
+        "crowd": job["crowd"],
+        "index_games": job["index_games"],
+        "cpu_seconds_per_measurement": seconds,
+        "repeats": repeats,
+        **_compare(ours, None if missing else theirs),
+    }
+
+
+def _compare(mine: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the figures of both sides: rates per CPU second, memory in KiB.
 
     Args:
@@ -50,7 +79,7 @@ def compare_alfworld(mine: Mapping[str, Any], other: Mapping[str, Any] | None) -
 def alfworld_table(figures: Mapping[str, Any]) -> Table:
     """Return the comparison as a table; the ratio is ours to the stock engine's."""
     title = f"ALFWorld per CPU second, admissible commands listed, {figures['source']} games"
-    table = Table("what", "ours", "alfworld 0.4.2", "ratio", title=title, title_justify="left", box=None)
+    table = figure_table(title, ("what", "ours", "alfworld 0.4.2", "ratio"))
     steps, starts = figures.get("upstream_steps_per_s"), figures.get("upstream_starts_per_s")
     for what, mine, other in (
         ("steps, engine", figures["engine_steps_per_s"], steps),
@@ -59,20 +88,14 @@ def alfworld_table(figures: Mapping[str, Any]) -> Table:
         ("episode starts, text environment", figures["text_starts_per_s"], starts),
         ("games compiled", figures["compiles_per_s"], None),
     ):
-        table.add_row(what, _number(mine), _number(other), f"{mine / other:,.0f}x" if other else "")
-    memory = _number(figures.get("upstream_kib"))
-    table.add_row("KiB per running game", _number(figures["engine_kib"]), memory)
-    table.add_row("KiB per text environment", _number(figures["text_kib"]), memory)
-    table.add_row("KiB per compiled game, shared", _number(figures["game_kib"]))
-    table.add_row(f"{figures['crowd']} environments x 50 turns, wall s", _number(figures["crowd_wall_seconds"]))
+        table.add_row(what, number(mine), number(other), f"{mine / other:,.0f}x" if other else "")
+    memory = number(figures.get("upstream_kib"))
+    table.add_row("KiB per running game", number(figures["engine_kib"]), memory)
+    table.add_row("KiB per text environment", number(figures["text_kib"]), memory)
+    table.add_row("KiB per compiled game, shared", number(figures["game_kib"]))
+    table.add_row(f"{figures['crowd']} environments x 50 turns, wall s", number(figures["crowd_wall_seconds"]))
     index = figures["index_wall_seconds"]
     if index is not None:
-        table.add_row(f"index of {figures['index_games']:,} games, cold, wall s", _number(index["cold"]))
-        table.add_row("the same, warm, wall s", _number(index["warm"]))
+        table.add_row(f"index of {figures['index_games']:,} games, cold, wall s", number(index["cold"]))
+        table.add_row("the same, warm, wall s", number(index["warm"]))
     return table
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.measure.throughput.measure import durations, resident_mib
+from benchmarks.measure.memory import resident_mib
+from benchmarks.measure.throughput.rates import durations
 
 CROWDS = (1, 16, 64, 256)
 """Environments in one process."""

@@ -6,22 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_gym.support.errors import ConfigError
+from benchmarks.measure.plotting import load_pyplot
 
 _OURS, _THEIRS = "#1f6f8b", "#c8a15a"
-
-
-def require_matplotlib() -> None:
-    """Import matplotlib.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ConfigError('the plot needs matplotlib: pip install "agent-gym[bench]"') from error
-    matplotlib.use("Agg")
 
 
 def draw(figures: Mapping[str, Any], path: Path) -> None:
@@ -30,9 +17,7 @@ def draw(figures: Mapping[str, Any], path: Path) -> None:
     Raises:
         ConfigError: matplotlib is not installed.
     """
-    require_matplotlib()
-    from matplotlib import pyplot
-
+    pyplot = load_pyplot()
     rows = figures["rows"]
     figure, (speed, crowd, memory) = pyplot.subplots(1, 3, figsize=(15, 4.6), constrained_layout=True)
     places = range(len(rows))

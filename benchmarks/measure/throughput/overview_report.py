@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,13 +13,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent_gym._version import __version__
 from agent_gym.terminal.progress import working
+from benchmarks.measure.child import run_module
+from benchmarks.measure.figures import figure_table, number, versions, write_figures
+from benchmarks.measure.plotting import load_pyplot
+from benchmarks.measure.throughput.alfworld_report import measure_alfworld
 from benchmarks.measure.throughput.overview import CROWDS, kib_per_env
-from benchmarks.measure.throughput.upstream import Upstreams, run_child
+from benchmarks.measure.throughput.overview_plot import draw
+from benchmarks.measure.throughput.sokoban_report import measure_sokoban
+from benchmarks.measure.throughput.upstream.interpreters import Upstreams
 from benchmarks.measure.throughput.webshop_report import UPSTREAM_STEPS_PER_S
-
-ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,8 @@ def run_overview(
         ConfigError: There is a plot to draw and matplotlib is not installed.
         AgentGymError: A measurement failed.
     """
-    from benchmarks.measure.throughput.overview_plot import draw, require_matplotlib
-
     if plot is not None:
-        require_matplotlib()
+        load_pyplot()  # before the long measurement, where it is not installed
     with working("Measuring every environment") as say:
         figures = measure_all(upstreams, seconds, repeats, on_part=lambda name: say(f"Measuring {name}"))
     console = Console()
@@ -86,9 +85,7 @@ def run_overview(
         console.print(table)
     for text in figures["upstream_missing"]:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(output, figures)
     if plot is not None:
         plot.parent.mkdir(parents=True, exist_ok=True)
         draw(figures, plot)
@@ -113,8 +110,6 @@ def measure_all(
         crowds: Numbers of environments in one process.
         on_part: Called with the name of each part before it is measured.
     """
-    from benchmarks.measure.throughput.report import measure_alfworld, measure_sokoban
-
     rows, missing, suites = [], [], {}
     wanted = {subject.original.partition(":")[0] for subject in subjects}
     few_rooms = partial(measure_sokoban, least_rooms=3)
@@ -136,9 +131,8 @@ def measure_all(
             row["original"] = _original(suite, suites[suite], room)
         rows.append(row)
     return {
-        "suite": ALL,
-        "package_version": __version__,
-        "python": platform.python_version(),
+        "suite": "all",
+        **versions(),
         "machine": {"processor": _processor(), "cores": os.cpu_count()},
         "seconds_per_measurement": seconds,
         "repeats": repeats,
@@ -149,7 +143,7 @@ def measure_all(
 
 
 def _measured(job: Mapping[str, Any]) -> dict[str, Any]:
-    return run_child([sys.executable, "-m", "benchmarks.measure.throughput.overview"], job)
+    return run_module("benchmarks.measure.throughput.overview", job)
 
 
 def _beside_server(subject: Subject, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,18 +200,10 @@ def overview_tables(figures: Mapping[str, Any]) -> list[Table]:
         "make ms",
         "KiB each",
     )
-    alone = Table(*columns, title=title, title_justify="left", box=None)
-    crowds = [crowd["envs"] for crowd in figures["rows"][0]["crowds"]]
-    many = Table(
-        "environments in one process, steps/s",
-        *(f"{count:,}" for count in crowds),
-        title="",
-        title_justify="left",
-        box=None,
-    )
-    beside = Table(
-        "environment", "original", "ours", "original's", "ratio", title="", title_justify="left", box=None
-    )
+    alone = figure_table(title, columns)
+    crowds = [f"{crowd['envs']:,}" for crowd in figures["rows"][0]["crowds"]]
+    many = figure_table("", ("environments in one process, steps/s", *crowds))
+    beside = figure_table("", ("environment", "original", "ours", "original's", "ratio"))
     for row in figures["rows"]:
         names = ("steps_per_s", "resets_per_s", "restarts_per_s", "import_ms", "first_ms", "construction_ms")
         alone.add_row(row["title"], *(number(row[name]) for name in (*names, "kib_per_env")))
@@ -233,13 +219,6 @@ def _beside(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     mine = row.get("wall_steps_per_s", row["steps_per_s"])
     theirs = original["steps_per_s"]
     return original["name"], number(mine), number(theirs), f"{mine / theirs:,.1f}x"
-
-
-def number(value: float | None) -> str:
-    """Return a figure with three significant digits, "-" for none."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _processor() -> str:

@@ -7,8 +7,6 @@ queries on the same index.
 
 from __future__ import annotations
 
-import json
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -17,11 +15,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent_gym._version import __version__
 from agent_gym.envs.searchqa.env import SearchQAEnv
 from agent_gym.support.errors import DataError
 from agent_gym.terminal.progress import working
-from benchmarks.measure.throughput.measure import cpu_rate
+from benchmarks.measure.figures import versions, write_figures
+from benchmarks.measure.throughput.rates import cpu_rate
 
 EPISODES = 100
 _SEARCHES = 3
@@ -83,8 +81,7 @@ def measure_searchqa(env: SearchQAEnv, seconds: float, repeats: int) -> dict[str
     turn_seconds = steps / with_starts - len(picked) / start_rate
     return {
         "suite": "searchqa",
-        "package_version": __version__,
-        "python": platform.python_version(),
+        **versions(),
         "passages": retriever.size,
         "episodes": len(scripts),
         "steps_per_s": steps / turn_seconds,
@@ -111,6 +108,4 @@ def run_searchqa(seconds: float, repeats: int, data: Path | None, output: Path |
         table.add_row(name, f"{figures[key]:,.0f}")
     table.add_row("share of retrieval in a turn", f"{figures['retrieval_share']:.2f}")
     Console().print(table)
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    write_figures(output, figures)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +12,7 @@ from typing import Any
 from agent_gym.envs.searchqa.env import SearchQAEnv
 from agent_gym.envs.searchqa.world.generator import WorldKey
 from agent_gym.envs.searchqa.world.library import generated_world
-from agent_gym.support.errors import AgentGymError
+from benchmarks.measure.server import start_server, stop_server
 
 _LISTENING = " passages at "
 
@@ -33,14 +31,8 @@ def serving(options: Mapping[str, Any]) -> Iterator[str]:
         with corpus.open("w", encoding="utf-8") as stream:
             for passage in world.passages:
                 stream.write(json.dumps({"id": passage.id, "contents": passage.contents}) + "\n")
-        command = [sys.executable, "-m", "agent_gym.cli.main", "serve", "retriever", str(corpus), "--port", "0"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        server, line = start_server("retriever", str(corpus), "--port", "0", ready=_LISTENING)
         try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
-            if _LISTENING not in line:
-                raise AgentGymError(f"the retrieval server did not start; its exit status is {server.wait()}")
             yield line.rpartition(_LISTENING)[2].strip().removesuffix("/retrieve")
         finally:
-            server.terminate()
-            server.wait(60)
+            stop_server(server)

@@ -16,7 +16,8 @@ from agent_gym.envs.sokoban.world.board import Board, Direction
 from agent_gym.envs.sokoban.world.level import Level
 from agent_gym.registration import make_env
 from agent_gym.support.seeding import generator
-from benchmarks.measure.throughput.measure import cpu_rate, durations, peak_kib_per_item
+from benchmarks.measure.memory import peak_kib_per_item
+from benchmarks.measure.throughput.rates import cpu_rate, durations
 
 ROOMS: tuple[tuple[str, int, int], ...] = (("6x6-1", 6, 1), ("10x10-4", 10, 4))
 """Name, side and boxes of the rooms measured."""

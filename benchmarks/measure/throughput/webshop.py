@@ -7,7 +7,6 @@ catalogue, measured once with search stubbed, is 65 steps per CPU second.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +16,9 @@ from typing import Any
 
 from agent_gym.registration import make_env
 from agent_gym.support.seeding import generator
-from benchmarks.measure.throughput.measure import cpu_rate, durations, resident_mib
+from benchmarks.measure.child import run_child
+from benchmarks.measure.memory import private_kib, resident_mib
+from benchmarks.measure.throughput.rates import cpu_rate, durations
 
 ENV_ID = "WebShop-v0"
 COUNTS = (1, 16, 256)
@@ -137,11 +138,8 @@ def _new_searches(env: Any, seconds: float) -> float:
 
 def _memory_child(options: Mapping[str, Any], count: int) -> dict[str, float]:
     """Return the resident memory in MiB of a fresh process with so many environments, each amid an episode."""
-    job = json.dumps({"options": dict(options), "count": count})
     command = [sys.executable, "-m", "benchmarks.measure.throughput.webshop", "memory"]
-    done = subprocess.run(command, input=job, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return run_child(command, {"options": dict(options), "count": count})
 
 
 def memory(job: Mapping[str, Any]) -> dict[str, float]:
@@ -153,22 +151,14 @@ def memory(job: Mapping[str, Any]) -> dict[str, float]:
         env.reset(seed=number)
         for _ in range(3):
             env.step(env.unwrapped.oracle_action())  # type: ignore[attr-defined]
+    after, private = resident_mib(), private_kib("Private_Clean", "Private_Dirty")
     return {
         "envs": job["count"],
         "before_mib": before,
-        "after_mib": resident_mib(),
-        "private_mib": _private(),
+        "after_mib": after,
+        "private_mib": None if private is None else private / 1024,
         "cpu_s": time.process_time() - begin,
     }
-
-
-def _private() -> float | None:
-    """Return the memory that no other process shares, in MiB; None where the system does not tell."""
-    path = Path("/proc/self/smaps_rollup")
-    if not path.exists():
-        return None
-    lines = [line.split() for line in path.read_text().splitlines()]
-    return sum(int(line[1]) for line in lines if line[0] in ("Private_Clean:", "Private_Dirty:")) / 1024
 
 
 if __name__ == "__main__":

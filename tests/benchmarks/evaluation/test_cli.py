@@ -11,7 +11,7 @@ import pytest
 
 from agent_gym.play.episode import read_episodes
 from agent_gym.support.errors import ConfigError, DataError
-from benchmarks.evaluation.cli import parse_seeds, read_task_list
+from benchmarks.evaluation.arguments import parse_seeds, read_task_list
 
 
 def command(*arguments):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent_gym.registration import known_ids
 from agent_gym.support.errors import ConfigError, DataError
-from benchmarks.evaluation.leaderboard.board import chosen, make_board
+from benchmarks.evaluation.leaderboard.board import make_board, select
 from benchmarks.evaluation.leaderboard.compact import read_board_file, write_board_file
 from benchmarks.evaluation.leaderboard.entries import Entry, read_entries
 from benchmarks.evaluation.leaderboard.page import render_board
@@ -119,18 +119,18 @@ def test_only_what_was_asked_for_is_checked_and_compared(tmp_path: Path) -> None
     results = [ORACLE, RANDOM, Played([1], split="valid"), Played([1, 1], split="valid")]
     found = entries(*results, Played([1], env_id="agent_gym/Boxoban-v0"))
     with pytest.raises(ConfigError, match="cannot share a table"):
-        make_board(chosen(found))
-    assert [row.name for row in make_board(chosen(found, "sokoban", "test")).sections[0].rows] == [
+        make_board(select(found))
+    assert [row.name for row in make_board(select(found, "sokoban", "test")).sections[0].rows] == [
         "oracle",
         "random",
     ]
-    assert len(make_board(chosen(found, "Boxoban")).sections) == 1
+    assert len(make_board(select(found, "Boxoban")).sections) == 1
     with pytest.raises(
         ConfigError, match=r"^no results of environment 'foo'; there are: agent_gym/Boxoban-v0, agent_gym/Sok"
     ):
-        chosen(found, "foo")
+        select(found, "foo")
     with pytest.raises(ConfigError, match=r"^no results of environment 'box' and split 'valid'; there are: test$"):
-        chosen(found, "box", "valid")
+        select(found, "box", "valid")
 
 
 def test_other_splits_environments_and_options_are_tables_of_their_own() -> None:

@@ -20,7 +20,7 @@ from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import ConfigError, DataError
 from benchmarks.evaluation.viewer.page import render_view, write_view
 from benchmarks.evaluation.viewer.prompts import PromptRebuilder
-from benchmarks.evaluation.viewer.recipes import Recipe, surroundings
+from benchmarks.evaluation.viewer.recipes import Recipe, provenance
 from benchmarks.evaluation.viewer.records import BLOCK, ViewOptions, read_view
 from benchmarks.evaluation.viewer.tokens import TokenTexts
 from tests.benchmarks.evaluation.boards import HOSTILE, episodes
@@ -120,7 +120,7 @@ def test_prompts_are_rendered_again_as_the_agent_read_them(env_id: str, recipe: 
 def test_a_training_run_gives_prompts_and_token_texts_to_its_episodes(run_folder: Path) -> None:
     from tokenizers import Tokenizer
 
-    around = surroundings(run_folder / "episodes" / "test-after.jsonl")
+    around = provenance(run_folder / "episodes" / "test-after.jsonl")
     assert around.recipe == Recipe("compact", 0)
     assert around.tokenizer is not None
     texts = TokenTexts(around.tokenizer)

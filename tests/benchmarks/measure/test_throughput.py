@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from benchmarks.measure.throughput.measure import cpu_rate, durations, peak_kib_per_item
+from benchmarks.measure.memory import peak_kib_per_item
+from benchmarks.measure.throughput.rates import cpu_rate, durations
 from benchmarks.measure.throughput.sokoban import make_job, measure
 
 

@@ -11,7 +11,7 @@ import pytest
 from agent_gym.envs.alfworld.data.export import write_game_files
 from agent_gym.envs.alfworld.data.generator import TINY, GeneratedSplit, household_from_seed
 from benchmarks.measure.throughput.alfworld import make_job, measure
-from benchmarks.measure.throughput.report import measure_alfworld
+from benchmarks.measure.throughput.alfworld_report import measure_alfworld
 
 STOCK = find_spec("alfworld") is not None and find_spec("textworld") is not None
 

@@ -15,7 +15,7 @@ from benchmarks.measure.throughput.overview import kib_per_env, measure
 from benchmarks.measure.throughput.overview_plot import draw
 from benchmarks.measure.throughput.overview_report import SUBJECTS, measure_all, overview_tables
 from benchmarks.measure.throughput.report import run_suite
-from benchmarks.measure.throughput.upstream import Upstreams
+from benchmarks.measure.throughput.upstream.interpreters import Upstreams
 
 SMALL = {
     "Sokoban-v0": {},

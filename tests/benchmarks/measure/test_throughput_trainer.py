@@ -8,7 +8,7 @@ from rich.console import Console
 
 from agent_gym.support.errors import ConfigError
 from benchmarks.measure.cli import trainer
-from benchmarks.measure.throughput.trainer_report import measure_trainer, summarise, trainer_table
+from benchmarks.measure.throughput.trainer.report import measure_trainer, summarise, trainer_table
 
 
 def side(total):

@@ -23,8 +23,6 @@ _TASK_RULE = re.compile(r'"task"\s*:\s*\[\s*\{\s*"rhs"\s*:\s*("(?:[^"\\]|\\.)*")
 
 def main() -> None:
     """Read the job, measure, print one JSON object."""
-    here = Path(__file__).resolve().parent  # holds a module of the package's name
-    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
     job = json.load(sys.stdin)
     real = os.dup(1)
     sink = os.open(os.devnull, os.O_WRONLY)

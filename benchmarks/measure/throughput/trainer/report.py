@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,20 +10,21 @@ from typing import Any
 
 from rich.table import Table
 
-from agent_gym._version import __version__
-from benchmarks.measure.throughput.trainer import make_job
-from benchmarks.measure.throughput.upstream import run_child
+from benchmarks.measure.child import run_module
+from benchmarks.measure.figures import figure_table, versions
+from benchmarks.measure.throughput.trainer.iterations import make_job
+from benchmarks.measure.throughput.upstream.interpreters import run_original
 
-_HERE = Path(__file__).parent
 PARTS = ("sampling", "update", "total")
-TRL_MISSING = (
+_TRL_MISSING = (
     "TRL is not installed for {python}. To measure it: pip install -c constraints.txt trl==1.16.0 datasets, into "
-    "this environment or another one named by --upstream"
+    "this environment or another one named by --upstream ({error})"
 )
 
 
 def measure_trainer(
     upstream: Path | None,
+    *,
     groups: int,
     group_size: int,
     reply_tokens: int,
@@ -45,17 +44,21 @@ def measure_trainer(
     Raises:
         AgentGymError: A measurement failed.
     """
-    interpreter = sys.executable if upstream is None else str(upstream)
     with tempfile.TemporaryDirectory() as folder:
-        job = make_job(Path(folder), groups, group_size, reply_tokens, iterations, model)
-        ours = run_child([sys.executable, "-m", "benchmarks.measure.throughput.trainer"], job)
-        theirs = run_child([interpreter, str(_HERE / "upstream_trl.py")], job)
-    missing = theirs.get("missing")
+        job = make_job(
+            Path(folder),
+            groups=groups,
+            group_size=group_size,
+            reply_tokens=reply_tokens,
+            iterations=iterations,
+            model=model,
+        )
+        ours = run_module("benchmarks.measure.throughput.trainer.iterations", job)
+        theirs, missing = run_original("trl_script", upstream, job, _TRL_MISSING)
     figures: dict[str, Any] = {
         "suite": "trainer",
-        "package_version": __version__,
-        "python": platform.python_version(),
-        "upstream_missing": TRL_MISSING.format(python=Path(interpreter).name) + f" ({missing})" if missing else "",
+        **versions(),
+        "upstream_missing": missing,
         "versions": theirs.get("versions"),
         "parameters": job["parameters"],
         "groups": groups,
@@ -88,7 +91,7 @@ def trainer_table(figures: Mapping[str, Any]) -> Table:
         f"tokens, {figures['parameters'] / 1e6:.2f} million weights, one thread"
     )
     name = "TRL" if not figures["versions"] else f"TRL {figures['versions']['trl']}"
-    table = Table("what", "ours", name, "ratio", title=title, title_justify="left", box=None)
+    table = figure_table(title, ("what", "ours", name, "ratio"))
     ours, theirs = figures["ours"], figures["trl"]
     for part in PARTS:
         other = None if theirs is None else theirs[part]

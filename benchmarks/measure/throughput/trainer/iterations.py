@@ -7,13 +7,14 @@ Episodes have one turn here, because what it is compared with samples one reply 
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from benchmarks.measure.memory import peak_mib
 
 ENV_ID = "agent_gym/Sokoban-v0"
 ENV_OPTIONS = {"max_turns": 1}
@@ -22,7 +23,13 @@ _WHOLE_BATCH = 10**9  # tokens of one forward and backward pass: all rows at onc
 
 
 def make_job(
-    folder: Path, groups: int, group_size: int, reply_tokens: int, iterations: int, model: Path | None = None
+    folder: Path,
+    *,
+    groups: int,
+    group_size: int,
+    reply_tokens: int,
+    iterations: int,
+    model: Path | None = None,
 ) -> dict[str, Any]:
     """Return what both sides do.
 
@@ -91,34 +98,10 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
             total.append(time.process_time() - begin)
             return found
 
-    config = resolve_config(
-        {
-            "algorithm": {"name": "grpo", "kl_coef": 0.0},
-            "iterations": job["iterations"],
-            "device": "cpu",
-            "env": {"id": ENV_ID, "options": ENV_OPTIONS, "prompt": PROMPT, "history_length": 0},
-            "model": {"path": job["model"], "dtype": "float32"},
-            "rollout": {
-                "groups": job["groups"],
-                "group_size": job["group_size"],
-                "max_reply_tokens": job["reply_tokens"],
-                "max_context_tokens": 2048,
-                "max_parallel": job["groups"] * job["group_size"],
-            },
-            # Both sides compute every row, so that equal rows do not count as speed.
-            "optim": {
-                "learning_rate": 1e-6,
-                "max_tokens_per_microbatch": _WHOLE_BATCH,
-                "share_equal_rows": False,
-            },
-            "evaluation": {"episodes": 1},
-            "run": {"checkpoint_every": job["iterations"], "episodes_every": 0, "threads": 1},
-        }
-    )
     with tempfile.TemporaryDirectory() as folder:
-        run = RunFolder.create(Path(folder) / "run", config)
+        run = RunFolder.create(Path(folder) / "run", resolve_config(_settings(job)))
         trainer = Timed(run, SilentReporter())
-        before = _peak_mib()
+        before = peak_mib()
         trainer.run()
         rows = read_metrics(run.path)
     replies = job["groups"] * job["group_size"]
@@ -132,12 +115,33 @@ def run_job(job: Mapping[str, Any]) -> dict[str, Any]:
                 "reply_tokens": round(row["replies/length"] * replies),
             }
         )
-    return {"steps": steps, "peak_mib": _peak_mib() - before}
+    return {"steps": steps, "peak_mib": peak_mib() - before}
 
 
-def _peak_mib() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
+def _settings(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the run."""
+    return {
+        "algorithm": {"name": "grpo", "kl_coef": 0.0},
+        "iterations": job["iterations"],
+        "device": "cpu",
+        "env": {"id": ENV_ID, "options": ENV_OPTIONS, "prompt": PROMPT, "history_length": 0},
+        "model": {"path": job["model"], "dtype": "float32"},
+        "rollout": {
+            "groups": job["groups"],
+            "group_size": job["group_size"],
+            "max_reply_tokens": job["reply_tokens"],
+            "max_context_tokens": 2048,
+            "max_parallel": job["groups"] * job["group_size"],
+        },
+        # Both sides compute every row, so that equal rows do not count as speed.
+        "optim": {
+            "learning_rate": 1e-6,
+            "max_tokens_per_microbatch": _WHOLE_BATCH,
+            "share_equal_rows": False,
+        },
+        "evaluation": {"episodes": 1},
+        "run": {"checkpoint_every": job["iterations"], "episodes_every": 0, "threads": 1},
+    }
 
 
 def main() -> None:

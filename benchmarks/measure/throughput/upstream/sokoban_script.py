@@ -92,7 +92,7 @@ def _rooms(env: Any, job: dict[str, Any], np: Any) -> list[float]:
     return seconds
 
 
-# Shared with nothing: this file runs without the package. `measure` holds the same two functions.
+# Shared with nothing: this file runs without the package, whose `rates` and `memory` hold the same two functions.
 
 
 def _rate(work: Any, amount: int, seconds: float) -> float:

@@ -38,12 +38,37 @@ def _measure(job: dict[str, Any]) -> dict[str, Any]:
     import torch
     import transformers
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     trl: Any = importlib.import_module("trl")
-    trainer_class: Any = trl.GRPOTrainer
     torch.set_num_threads(1)
     steps: list[dict[str, float]] = []
+    trainer_class, callback = _timed(trl.GRPOTrainer, steps)
+    model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32, local_files_only=True)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(job["model"], local_files_only=True)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_class(
+            model=model,
+            reward_funcs=_reward,
+            args=trl.GRPOConfig(output_dir=folder, **_settings(job)),
+            train_dataset=Dataset.from_list([{"prompt": text} for text in job["prompts"]]),
+            processing_class=tokenizer,
+            callbacks=[callback],
+        )
+        before = _peak_mib()
+        trainer.train()
+    for step in steps:
+        step["update"] = step["total"] - step["rollout"]
+    return {
+        "steps": steps,
+        "peak_mib": _peak_mib() - before,
+        "versions": {"trl": trl.__version__, "transformers": transformers.__version__, "torch": torch.__version__},
+    }
+
+
+def _timed(trainer_class: Any, steps: list[dict[str, float]]) -> tuple[Any, Any]:
+    """Return a trainer class and a callback that note the times and tokens of each step in `steps`."""
+    from transformers import TrainerCallback
 
     class Timed(trainer_class):  # type: ignore[misc]
         def _generate(self, prompts: Any, *arguments: Any, **named: Any) -> Any:
@@ -69,52 +94,36 @@ def _measure(job: dict[str, Any]) -> dict[str, Any]:
         def on_step_end(self, *arguments: Any, **named: Any) -> None:
             steps[-1]["total"] = time.process_time() - self.begin
 
-    def reward(completions: list[str], **_: Any) -> list[float]:
-        return [text.count("e") / max(1, len(text)) for text in completions]
+    return Timed, Clock()
 
-    model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32, local_files_only=True)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(job["model"], local_files_only=True)
-    rows = job["groups"] * job["group_size"]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = trl.GRPOConfig(
-            output_dir=folder,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            per_device_train_batch_size=rows,
-            gradient_accumulation_steps=1,
-            num_generations=job["group_size"],
-            num_iterations=1,
-            max_completion_length=job["reply_tokens"],
-            max_steps=job["iterations"],
-            learning_rate=1e-6,
-            lr_scheduler_type="constant",
-            beta=0.0,
-            loss_type="grpo",
-            logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            shuffle_dataset=False,
-            log_completions=False,
-            seed=0,
-        )
-        trainer = Timed(
-            model=model,
-            reward_funcs=reward,
-            args=settings,
-            train_dataset=Dataset.from_list([{"prompt": text} for text in job["prompts"]]),
-            processing_class=tokenizer,
-            callbacks=[Clock()],
-        )
-        before = _peak_mib()
-        trainer.train()
-    for step in steps:
-        step["update"] = step["total"] - step["rollout"]
+
+def _reward(completions: list[str], **_: Any) -> list[float]:
+    return [text.count("e") / max(1, len(text)) for text in completions]
+
+
+def _settings(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of the run beside its folder."""
     return {
-        "steps": steps,
-        "peak_mib": _peak_mib() - before,
-        "versions": {"trl": trl.__version__, "transformers": transformers.__version__, "torch": torch.__version__},
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "per_device_train_batch_size": job["groups"] * job["group_size"],
+        "gradient_accumulation_steps": 1,
+        "num_generations": job["group_size"],
+        "num_iterations": 1,
+        "max_completion_length": job["reply_tokens"],
+        "max_steps": job["iterations"],
+        "learning_rate": 1e-6,
+        "lr_scheduler_type": "constant",
+        "beta": 0.0,
+        "loss_type": "grpo",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "shuffle_dataset": False,
+        "log_completions": False,
+        "seed": 0,
     }
 
 

@@ -1,13 +1,9 @@
-"""Rates in CPU time, and memory of this process."""
+"""Rates and durations, in CPU time unless another clock is given."""
 
 from __future__ import annotations
 
-import os
-import resource
 import time
-import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 
 
 def cpu_rate(work: Callable[[], object], amount: int, seconds: float) -> float:
@@ -46,28 +42,3 @@ def durations(
         taken.append(clock() - begin)
         total += taken[-1]
     return taken
-
-
-def peak_kib_per_item(make: Callable[[int], object], count: int) -> float:
-    """Return the most memory that Python and NumPy held while `make(0)`, ..., `make(count - 1)` were made and
-    kept, by item, in KiB.
-
-    The first item is made beforehand, so that what all of them share is not counted.
-    """
-    held = [make(0)]
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        held += [make(number) for number in range(count)]
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return (peak - before) / 1024 / count
-
-
-def resident_mib() -> float:
-    """Return the resident memory of this process in MiB; the largest so far where the system tells no more."""
-    path = Path("/proc/self/statm")
-    if path.exists():
-        return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

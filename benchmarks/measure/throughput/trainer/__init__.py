@@ -1,0 +1,1 @@
+"""One training iteration here beside one of another trainer."""
