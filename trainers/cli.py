@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
@@ -83,18 +84,7 @@ def train(
     }
     given = [f"{name}={value}" for name, value in flags.items() if value is not None]
     if resume is not None:
-        clash = [
-            name for name, value in (("--preset", preset), ("--config", config), ("--output", output)) if value
-        ]
-        if clash:
-            raise ConfigError(
-                f"--resume continues a run with the settings in its folder, so it takes no {', '.join(clash)}"
-            )
-        from trainers.run.extend import check_changes
-
-        changes = [*given, *(overrides or [])]
-        check_changes(changes)
-        _run(resume, None, changes)
+        _resume(resume, [*given, *(overrides or [])], {"--preset": preset, "--config": config, "--output": output})
         return
     if preset is not None and config is not None:
         raise ConfigError("give either --preset or --config, not both")
@@ -103,16 +93,12 @@ def train(
     base = read_preset(preset) if preset is not None else read_settings(config)
     resolved = resolve_config(merge(base, [*given, *(overrides or [])]))
     if show:
-        import json
-
         typer.echo(json.dumps(to_values(resolved), indent=2))
-        return
-    if estimate:
+    elif estimate:
         _stay_offline(resolved)
         _estimate(resolved)
-        return
-    name = preset or config.stem
-    _run(output or Path("runs") / f"{name}-seed{resolved.seed}", resolved)
+    else:
+        _run(output or Path("runs") / f"{preset or config.stem}-seed{resolved.seed}", resolved)
 
 
 def report(
@@ -137,6 +123,29 @@ def report(
     target = output or (Path("comparison.html") if len(runs) > 1 else None)
     path = write_report(runs, target)
     Console(stderr=True).print(f"Report: {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _resume(path: Path, changes: Sequence[str], others: Mapping[str, Any]) -> None:
+    """Go on with the run in a folder.
+
+    Args:
+        path: The run folder.
+        changes: Overrides of its settings.
+        others: Options that say which settings a new run has, by name; none may be given.
+
+    Raises:
+        ConfigError: One is, or a setting may not change any more.
+    """
+    from agent_gym.support.errors import ConfigError
+    from trainers.run.extend import check_changes
+
+    clash = [name for name, value in others.items() if value]
+    if clash:
+        raise ConfigError(
+            f"--resume continues a run with the settings in its folder, so it takes no {', '.join(clash)}"
+        )
+    check_changes(changes)
+    _run(path, None, changes)
 
 
 def _list() -> None:

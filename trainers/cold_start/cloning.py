@@ -136,7 +136,14 @@ class Cloning:
                     group["lr"] = rate
                 loss, accuracy, content = _step(self._policy, batch, self._settings, self._optimizer)
                 self.done += 1
-                yield CloningStep(self.done, self.total, loss, accuracy, content, rate)
+                yield CloningStep(
+                    step=self.done,
+                    total=self.total,
+                    loss=loss,
+                    accuracy=accuracy,
+                    content_accuracy=content,
+                    learning_rate=rate,
+                )
 
     def save(self, store: CheckpointStore) -> None:
         """Write what is needed to go on."""

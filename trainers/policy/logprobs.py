@@ -145,16 +145,14 @@ class HeadReader:
             return reduce(self._narrowed_logits(inputs, rows, columns - 1).float(), targets)
         head = self._base.get_output_embeddings()
         if self._sharded:
-            return self._inside(head, inputs, rows, columns - 1, targets, reduce)
+            return self._inside(inputs, (rows, columns - 1), targets, reduce)
         hidden_NH = self._base.get_decoder()(**inputs).last_hidden_state[rows, columns - 1]
         return _in_chunks(head, hidden_NH, targets, reduce, head.weight.shape[0])
 
     def _inside(
         self,
-        head: Any,
         inputs: dict[str, Any],
-        rows: torch.Tensor,
-        columns: torch.Tensor,
+        where: tuple[torch.Tensor, torch.Tensor],
         targets: torch.Tensor,
         reduce: Reduce,
     ) -> tuple[torch.Tensor, ...]:
@@ -162,11 +160,12 @@ class HeadReader:
 
         The values leave through the model's own output, since hooks there start the sharded backward pass.
         """
+        head = self._base.get_output_embeddings()
         forward, given = head.forward, vars(head).get("forward")
         found: list[torch.Tensor] = []
 
         def reducing(hidden_BTH: torch.Tensor) -> torch.Tensor:
-            found.extend(_in_chunks(forward, hidden_BTH[rows, columns], targets, reduce, head.weight.shape[0]))
+            found.extend(_in_chunks(forward, hidden_BTH[where], targets, reduce, head.weight.shape[0]))
             columns_NK = [value.float()[:, None] if value.dim() == 1 else value.float() for value in found]
             return torch.cat(columns_NK, dim=-1)[None]
 

@@ -293,13 +293,13 @@ def _sample(episode: Episode, where: str, prompts: _Prompts) -> SampleEpisode:
         prompt = prompts.text(turn.prompt_ids)
         turns.append(
             SampleTurn(
-                _clip(turn.observation),
-                _clip(turn.reply),
-                turn.action,
-                turn.reward,
-                tuple(notes),
-                prompt,
-                len(turn.reply_ids or ()),
+                observation=_clip(turn.observation),
+                reply=_clip(turn.reply),
+                action=turn.action,
+                reward=turn.reward,
+                notes=tuple(notes),
+                prompt=prompt,
+                tokens=len(turn.reply_ids or ()),
             )
         )
     return SampleEpisode(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from trainers.run.jsonl_log import JsonLog, read_log
 from trainers.run.metrics import METRICS
 
 METRICS_FILE = "metrics.jsonl"
@@ -52,13 +51,7 @@ class RunTracker:
         # TensorBoard's writer is slow to import; it is needed in a run only.
         from torch.utils.tensorboard import SummaryWriter
 
-        self._path = folder / METRICS_FILE
-        kept = [row for row in read_metrics(folder) if row["iteration"] < first_iteration]
-        lines = "".join(json.dumps(row) + "\n" for row in kept)
-        partial = folder / f".tmp-{METRICS_FILE}"
-        partial.write_text(lines, encoding="utf-8")
-        os.replace(partial, self._path)
-        self._stream = self._path.open("a", encoding="utf-8")
+        self._log = JsonLog(folder / METRICS_FILE, before=first_iteration)
         purge = first_iteration if first_iteration else None
         self._board: Any = SummaryWriter(str(folder / TENSORBOARD_FOLDER), purge_step=purge)
         if not first_iteration:
@@ -82,24 +75,13 @@ class RunTracker:
             row["seconds"] = {name: round(value, 4) for name, value in seconds.items()}
             for name, value in seconds.items():
                 self._board.add_scalar(f"seconds/{name}", value, iteration)
-        self._stream.write(json.dumps(row) + "\n")
-        self._stream.flush()
+        self._log.append(row)
 
     def close(self) -> None:
         """Flush and close."""
-        self._stream.close()
         self._board.close()
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """Return the rows of a run folder's metrics; a last line cut off by a kill is left out."""
-    path = Path(folder) / METRICS_FILE
-    if not path.is_file():
-        return []
-    rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows
+    return read_log(Path(folder) / METRICS_FILE)

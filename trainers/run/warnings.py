@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trainers.run.detector import RunWarning, detect, timeline
+from trainers.run.jsonl_log import JsonLog, read_log
 from trainers.settings.warnings import WarningName, check_names
 
 WARNINGS_FILE = "warnings.jsonl"
@@ -33,18 +32,13 @@ class WarningMonitor:
         *,
         writes: bool = True,
     ) -> None:
-        self._writes = writes
-        self._path = folder / WARNINGS_FILE
         self._stop_on = check_names(stop_on)
         self._history: list[Mapping[str, Any]] = list(history)
         earlier = timeline(self._history)
         self._told = {warning.name for warning in earlier}
         self._holding = detect(self._history)
-        if not writes:
-            return
-        partial = folder / f".tmp-{WARNINGS_FILE}"
-        partial.write_text("".join(json.dumps(warning.to_row()) + "\n" for warning in earlier), encoding="utf-8")
-        os.replace(partial, self._path)
+        rows = [warning.to_row() for warning in earlier]
+        self._log = JsonLog(folder / WARNINGS_FILE, rows) if writes else None
 
     @property
     def history(self) -> Sequence[Mapping[str, Any]]:
@@ -67,9 +61,8 @@ class WarningMonitor:
         before = {warning.name for warning in self._holding}
         self._holding = detect(self._history)
         onsets = [warning for warning in self._holding if warning.name not in before]
-        if self._writes and onsets:
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write("".join(json.dumps(warning.to_row()) + "\n" for warning in onsets))
+        if self._log is not None:
+            self._log.append(*(warning.to_row() for warning in onsets))
         fresh = [warning for warning in self._holding if warning.name not in self._told]
         self._told |= {warning.name for warning in fresh}
         now = {warning.name for warning in self._holding}
@@ -78,12 +71,4 @@ class WarningMonitor:
 
 def read_warnings(folder: str | Path) -> list[dict[str, Any]]:
     """Return the onsets of warnings in a run folder, in order; a last line cut off by a kill is left out."""
-    path = Path(folder) / WARNINGS_FILE
-    rows: list[dict[str, Any]] = []
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                break
-    return rows
+    return read_log(Path(folder) / WARNINGS_FILE)

@@ -24,14 +24,13 @@ all of them is the metric `stapo/outlier_share`. With `selective=false` every tu
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_gym.play.episode import Episode
 from trainers.run.folder import OUTLIERS
+from trainers.run.jsonl_log import JsonLog
 from trainers.stapo.outliers import Outliers, Pool
 
 MAX_PER_ITERATION = 20
@@ -48,16 +47,11 @@ class OutlierLog:
     """
 
     def __init__(self, folder: Path, first_iteration: int = 0) -> None:
-        self._path = folder / OUTLIERS
-        kept = [row for row in read_outliers(folder) if row["iteration"] < first_iteration]
-        partial = folder / f".tmp-{OUTLIERS}"
-        partial.write_text("".join(_line(row) for row in kept), encoding="utf-8")
-        os.replace(partial, self._path)
+        self._log = JsonLog(folder / OUTLIERS, before=first_iteration)
 
     def write(self, iteration: int, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows of one iteration, see `outlier_rows`."""
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.writelines(_line({"iteration": iteration, **row}) for row in rows)
+        self._log.append(*({"iteration": iteration, **row} for row in rows))
 
 
 def outlier_rows(
@@ -102,21 +96,3 @@ def outlier_rows(
             }
         )
     return rows
-
-
-def read_outliers(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the rows of a run folder; empty when it has none. A last line cut off by a kill is left out."""
-    path = Path(folder) / OUTLIERS
-    if not path.is_file():
-        return []
-    rows = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row) + "\n"  # in ASCII: some readers take other line separators for the end of a line

@@ -18,10 +18,11 @@ from tests.trainers.runs import metrics, new_run, train
 from tests.trainers.update.test_updater import ADVANTAGES, batch_of, level, make, weights
 from trainers.policy.token_rows import TokenRow
 from trainers.rollout.masked_prompts import PromptSources
-from trainers.run.folder import RunFolder
+from trainers.run.folder import OUTLIERS, RunFolder
+from trainers.run.jsonl_log import read_log
 from trainers.run.tracking import read_metrics
 from trainers.settings.stapo import MaskKind, Side, StapoSettings
-from trainers.stapo.log import MAX_PER_ITERATION, OutlierLog, outlier_rows, read_outliers
+from trainers.stapo.log import MAX_PER_ITERATION, OutlierLog, outlier_rows
 from trainers.stapo.outliers import Pool, locate
 from trainers.stapo.term import SelectiveReport, plan_selective, selective_backward
 from trainers.stapo.turns import OutlierTurns
@@ -205,7 +206,7 @@ def stapo_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_a_run_logs_its_outliers_with_their_text(stapo_run: RunFolder) -> None:
-    rows = read_outliers(stapo_run.path)
+    rows = read_log(stapo_run.path / OUTLIERS)
     assert rows
     for row in rows:
         assert set(row) == {
@@ -242,18 +243,18 @@ def test_a_resumed_run_logs_the_same_outliers_as_an_unbroken_one(tmp_path: Path)
     with (parts.path / "stapo_outliers.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(json.dumps({"iteration": 3, "reply": "lost"}) + '\n{"iteration": 3, "rep')
     assert train(RunFolder.open(parts.path))["checksum"] == train(RunFolder.open(whole.path))["checksum"]
-    assert read_outliers(parts.path) == read_outliers(whole.path) != []
+    assert read_log(parts.path / OUTLIERS) == read_log(whole.path / OUTLIERS) != []
 
 
 def test_the_log_drops_what_a_resumed_run_writes_again(tmp_path: Path) -> None:
     log = OutlierLog(tmp_path)
     for number in range(3):
         log.write(number, [{"reply": f"é\u2028 {number}"}] * 2)
-    assert len(read_outliers(tmp_path)) == 6
+    assert len(read_log(tmp_path / OUTLIERS)) == 6
     OutlierLog(tmp_path, 1).write(1, [{"reply": "again"}])
-    assert [row["reply"] for row in read_outliers(tmp_path)] == ["é\u2028 0", "é\u2028 0", "again"]
+    assert [row["reply"] for row in read_log(tmp_path / OUTLIERS)] == ["é\u2028 0", "é\u2028 0", "again"]
     OutlierLog(tmp_path)
-    assert read_outliers(tmp_path) == read_outliers(tmp_path / "nowhere") == []
+    assert read_log(tmp_path / OUTLIERS) == read_log(tmp_path / "nowhere" / OUTLIERS) == []
 
 
 def test_the_turns_furthest_out_are_kept(stapo_run: RunFolder) -> None:
