@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from agent_gym.core.env import TextEnv
 from agent_gym.core.info import FinishReason, StopReason
+from agent_gym.core.make import full_id, make_env
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.play.episode import Episode, EpisodeRecorder
 from agent_gym.play.host import EpisodeStart, Observed
@@ -136,8 +137,6 @@ class EnvHandle:
             ConfigError: The id or an option is unknown, it is no environment that agents can play, or the
                 task file is of another one.
         """
-        from agent_gym.registration import full_id, make_env  # registration imports the core
-
         made = make_env(env_id, options).unwrapped
         if not isinstance(made, TextEnv):
             raise ConfigError(

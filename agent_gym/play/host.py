@@ -14,6 +14,7 @@ import gymnasium as gym
 from gymnasium.error import Error as GymnasiumError
 from gymnasium.error import ResetNeeded
 
+from agent_gym.core.make import make_env
 from agent_gym.support.errors import AgentGymError, WorkerError
 from agent_gym.support.faults import told
 from agent_gym.support.seeding import stable_hash
@@ -84,9 +85,6 @@ class IdMaker:
 
     def __call__(self) -> gym.Env[Any, Any]:
         """Make one environment."""
-        # Registration imports the environments, which import this package's core.
-        from agent_gym.registration import make_env
-
         return make_env(self.env_id, self.kwargs)
 
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_gym.core.make import full_id
 from agent_gym.play.driver import EnvHandle
-from agent_gym.registration import full_id
 from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.evaluation.agents.play_options import no_options
