@@ -32,7 +32,9 @@ def evaluate_agent(
     episodes: int = typer.Option(
         None, "--episodes", "-n", max=10_000_000, help="Tasks, the first ones of the split [100]."
     ),
-    seeds: str = typer.Option("0", "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4."),
+    seeds: str = typer.Option(
+        None, "--seeds", help="One evaluation seed or several: 0,1,2 or 0-4 [0; for run:FOLDER the run's own seed]."
+    ),
     option: list[str] = typer.Option(None, "--option", "-o", help="Option of the environment, name=value."),
     agent_option: list[str] = typer.Option(
         None, "--agent-option", help="Option of an hf: or openai: agent, name=value (prompt, temperature, ...)."
@@ -79,7 +81,7 @@ def evaluate_agent(
 
     from agent_gym.support.errors import ConfigError
     from agent_gym.terminal.options import parse_options
-    from benchmarks.evaluation.agents import default_environment
+    from benchmarks.evaluation.agents import default_environment, default_seed
     from benchmarks.evaluation.plan import EvalConfig
     from benchmarks.evaluation.show import result_table
 
@@ -94,7 +96,7 @@ def evaluate_agent(
         from benchmarks.evaluation.suites.cli import evaluate_suite
 
         refused = {"--env": env_id, "--episodes": episodes, "--option": option, "--tasks": tasks}
-        refused |= {"--max-turns": max_turns, "--split": split != "test", "--seeds": seeds != "0"}
+        refused |= {"--max-turns": max_turns, "--split": split != "test", "--seeds": seeds}
         given = [name for name, value in refused.items() if value]
         if given or output is None:
             raise ConfigError(
@@ -128,7 +130,7 @@ def evaluate_agent(
         options=options,
         split=split,
         episodes=episodes,
-        seeds=parse_seeds(seeds),
+        seeds=(default_seed(agent),) if seeds is None else parse_seeds(seeds),
         task_ids=task_ids,
         task_file=task_file,
         max_turns=max_turns,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent_gym.core.info import StopReason
 from agent_gym.core.tasks import TaskSet
-from agent_gym.play.driver import EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.driver import PlayResult, play_episodes
 from agent_gym.play.episode import Episode
+from agent_gym.play.request import evaluation_requests
 from agent_gym.support.arithmetic import added
-from agent_gym.support.seeding import derive_seed, stable_hash
+from agent_gym.support.seeding import stable_hash
 from trainers.policy.ranks import Ranks
 from trainers.rollout.agent import EpisodeDraws, PolicyAgent
 from trainers.rollout.collect import joined
@@ -160,11 +161,7 @@ def evaluate_policy(
         should_stop: Ends the evaluation early.
         ranks: The processes that share the episodes; every one gets the results of all.
     """
-    repeats: Counter[str] = Counter()
-    requests = []
-    for task in task_ids:
-        requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, repeats[task])))
-        repeats[task] += 1
+    requests = evaluation_requests(task_ids, seed)
     ranks = ranks or Ranks()
     share = ranks.share(len(requests))
     agent = PolicyAgent(encoder, sampler, sampling, EpisodeDraws())

@@ -90,6 +90,12 @@ class RunKind(AgentKind):
             )
         return first.id, dict(first.options)
 
+    def seed(self, argument: str) -> int:
+        """Return the run's seed, with which it evaluates itself: the same tasks are the same episodes."""
+        from trainers.run.folder import RunFolder
+
+        return RunFolder.open(_parse(argument)[0]).config().seed
+
 
 def _arguments(env: EnvSettings) -> str:
     """Return an environment as it is named on a command line."""
