@@ -10,7 +10,8 @@ Importing the package registers its ids with Gymnasium:
 
 from agent_gym._version import __version__
 from agent_gym.core import Task, TaskSet, TextEnv
-from agent_gym.registration import known_ids, make_env, register_all, register_env
+from agent_gym.core.make import known_ids, make_env
+from agent_gym.registration import register_all, register_env
 
 register_all()
 

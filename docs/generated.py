@@ -23,7 +23,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def ids() -> str:
     """Return a table of the registered ids."""
     import agent_gym
-    from agent_gym.registration import find_spec, make_env
+    from agent_gym.core.make import find_spec, make_env
 
     rows = ["| id | what | turns |", "|---|---|---:|"]
     for env_id in agent_gym.known_ids():

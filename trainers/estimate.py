@@ -225,7 +225,7 @@ def longest_episode(config: TrainConfig) -> int:
     """
     from gymnasium.envs.registration import load_env_creator
 
-    from agent_gym.registration import find_spec
+    from agent_gym.core.make import find_spec
 
     limits = []
     for part in parts(config.env):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent_gym.core.tasks import TaskSet
-from agent_gym.play.driver import EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.driver import PlayResult, play_episodes
 from agent_gym.play.episode import Episode, EpisodeWriter
-from agent_gym.support.seeding import derive_seed, stable_hash
+from agent_gym.play.request import evaluation_requests
+from agent_gym.support.seeding import stable_hash
 from trainers.context import RunContext
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
@@ -67,11 +67,7 @@ def evaluate_policy(
         should_stop: Ends the evaluation early.
         ranks: The processes that share the episodes; every one gets the results of all.
     """
-    repeats: Counter[str] = Counter()
-    requests = []
-    for task in task_ids:
-        requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, repeats[task])))
-        repeats[task] += 1
+    requests = evaluation_requests(task_ids, seed)
     ranks = ranks or Ranks()
     share = ranks.share(len(requests))
     mine = play_episodes(

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any
 
 from agent_gym.core.env import TextEnv
+from agent_gym.core.make import make_env
 from agent_gym.core.prompts import PromptBuilder, Segment, template_for
 from agent_gym.core.replies import ReplyGrammar, ReplyMode
-from agent_gym.registration import make_env
 from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import generator
 from agent_gym.wrappers import ReplyWrapper

@@ -15,9 +15,9 @@ import copy
 from typing import Any, Self
 
 from agent_gym.adapters.episodes import ChatEpisode, missing
+from agent_gym.core.make import known_ids
 from agent_gym.core.replies import ReplyMode
 from agent_gym.play.agents import random_action
-from agent_gym.registration import known_ids
 
 try:
     import gem

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_gym.adapters.episodes import ChatEpisode, missing, task_rows
+from agent_gym.core.make import full_id, known_ids
 from agent_gym.core.replies import ReplyMode
-from agent_gym.registration import full_id, known_ids
 
 try:
     import skyrl_gym

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from agent_gym.adapters.episodes import ChatEpisode, missing, task_rows
-from agent_gym.registration import full_id
+from agent_gym.core.make import full_id
 
 
 class ToolEpisode:

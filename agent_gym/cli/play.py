@@ -51,7 +51,8 @@ def play(
     """
     from agent_gym.play.driver import EnvHandle
     from agent_gym.play.episode import EpisodeWriter
-    from agent_gym.play.runner import EpisodeStart, InProcessRunner
+    from agent_gym.play.request import EpisodeRequest
+    from agent_gym.play.runner import InProcessRunner
 
     options = parse_options(option)
     if split is not None:
@@ -61,8 +62,8 @@ def play(
     writer = EpisodeWriter(record) if record else None
     with InProcessRunner((handle.env_id, options), 1) as runner:
         for number in range(episodes):
-            start = EpisodeStart(None if seed is None else seed + number, task_id)
-            episode = _Table(console, handle, runner, player, delay).play(start)
+            request = EpisodeRequest(task_id, None if seed is None else seed + number)
+            episode = _Table(console, handle, runner, player, delay).play(request)
             if episode is None:
                 break
             if writer is not None:
@@ -79,12 +80,12 @@ class _Table:
         self._player, self._delay = player, delay
         self._person = Person(console, handle.env.reply_grammar)
 
-    def play(self, start: Any) -> Any:
+    def play(self, request: Any) -> Any:
         """Play an episode; returns it, or None when the person quits."""
         from agent_gym.play.episode import EpisodeRecorder
 
-        first = self._runner.reset({0: start})[0]
-        seed = self._runner.start_of(0).seed
+        first = self._runner.reset({0: request})[0]
+        seed = self._runner.request_of(0).seed
         split = self._handle.env.tasks.split
         recorder = EpisodeRecorder(self._handle.env_id, self._handle.options, seed, first, split=split)
         self._console.print(f"[bold]{escape(first.info['goal'])}[/bold]  (task {escape(first.info['task_id'])})")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_gym.core.make import make_env
 from agent_gym.support.data import DATA_VARIABLE, resolve_data
 from agent_gym.support.errors import ConfigError, DataError, suggest
 
@@ -114,8 +115,6 @@ def find_dataset(name: str) -> DataSet:
 
 
 def _alfworld(path: Path) -> Iterator[Part]:
-    from agent_gym.registration import make_env
-
     root = path / "json_2.1.1" if (path / "json_2.1.1").is_dir() else path
     for split in ("train", "valid_seen", "valid_unseen"):
         if (root / split).is_dir():

@@ -16,29 +16,16 @@ from typing import Any, Protocol
 
 from agent_gym.core.env import TextEnv
 from agent_gym.core.info import FinishReason, StopReason
+from agent_gym.core.make import full_id, make_env
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.play.episode import Episode, EpisodeRecorder
-from agent_gym.play.host import EpisodeStart, Observed
+from agent_gym.play.host import Observed
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import ConfigError, WorkerError
 from agent_gym.support.faults import place_of
 
 _SHORT = 80  # characters up to which a reply is likely to be said again
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeRequest:
-    """One episode to play.
-
-    Attributes:
-        task_id: Task to pin, or None to let the seed choose.
-        seed: Seed of the reset, and of the agent's own draws.
-        group_id: Group of episodes that share a task.
-    """
-
-    task_id: str | None = None
-    seed: int | None = None
-    group_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +123,6 @@ class EnvHandle:
             ConfigError: The id or an option is unknown, it is no environment that agents can play, or the
                 task file is of another one.
         """
-        from agent_gym.registration import full_id, make_env  # registration imports the core
-
         made = make_env(env_id, options).unwrapped
         if not isinstance(made, TextEnv):
             raise ConfigError(
@@ -247,8 +232,8 @@ class _Player:
         """Reset the slots of new episodes."""
         if not starting:
             return []
-        starts = {slot: EpisodeStart(request.seed, request.task_id) for _, request, slot in starting}
-        observed = self._call(lambda: self.runner.reset(starts))
+        requests = {slot: request for _, request, slot in starting}
+        observed = self._call(lambda: self.runner.reset(requests))
         live = []
         for index, request, slot in starting:
             if slot not in observed:
@@ -258,7 +243,7 @@ class _Player:
             recorder = EpisodeRecorder(
                 self.handle.env_id,
                 self.handle.options,
-                self.runner.start_of(slot).seed,
+                self.runner.request_of(slot).seed,
                 observed[slot],
                 split=self.handle.env.tasks.split,
                 group_id=request.group_id,

@@ -14,6 +14,8 @@ import gymnasium as gym
 from gymnasium.error import Error as GymnasiumError
 from gymnasium.error import ResetNeeded
 
+from agent_gym.core.make import make_env
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import AgentGymError, WorkerError
 from agent_gym.support.faults import told
 from agent_gym.support.seeding import stable_hash
@@ -22,18 +24,6 @@ _SHOWN = 80
 
 EnvSource: TypeAlias = Callable[[], gym.Env[Any, Any]] | tuple[str, Mapping[str, Any]]
 """What makes an environment: a function, or an id with its arguments."""
-
-
-class EpisodeStart(NamedTuple):
-    """How an episode starts.
-
-    Attributes:
-        seed: Seed of the reset; a runner draws one when it is None, so that the episode can be re-run.
-        task_id: Task to pin, or None to let the seed choose.
-    """
-
-    seed: int | None = None
-    task_id: str | None = None
 
 
 class Observed(NamedTuple):
@@ -84,9 +74,6 @@ class IdMaker:
 
     def __call__(self) -> gym.Env[Any, Any]:
         """Make one environment."""
-        # Registration imports the environments, which import this package's core.
-        from agent_gym.registration import make_env
-
         return make_env(self.env_id, self.kwargs)
 
 
@@ -112,20 +99,20 @@ class SlotHost:
         if self._spare is None and not self._envs:
             self._spare = self._make()
 
-    def reset(self, slot: int, start: EpisodeStart) -> Observed:
+    def reset(self, slot: int, request: EpisodeRequest) -> Observed:
         """Start an episode in a slot."""
-        options = None if start.task_id is None else {"task_id": start.task_id}
+        options = None if request.task_id is None else {"task_id": request.task_id}
         self._task_ids.pop(slot, None)  # a reset that fails leaves no episode to go on with
         try:
             env = self._envs.get(slot)
             if env is None:
                 env, self._spare = self._spare or self._make(), None
                 self._envs[slot] = env
-            observation, info = env.reset(seed=start.seed, options=options)
+            observation, info = env.reset(seed=request.seed, options=options)
         except (AgentGymError, GymnasiumError):
             raise
         except Exception as error:
-            raise self._broken(slot, f"reset with {start}", error) from error
+            raise self._broken(slot, f"reset with {request}", error) from error
         self._task_ids[slot] = str(info.get("task_id", ""))
         return Observed(observation, 0.0, False, False, info)
 
@@ -156,13 +143,13 @@ class SlotHost:
             raise self._broken(slot, "the oracle's action", error) from error
 
     def rerun(
-        self, slot: int, start: EpisodeStart, actions: Sequence[str], digests: Sequence[str]
+        self, slot: int, request: EpisodeRequest, actions: Sequence[str], digests: Sequence[str]
     ) -> Iterator[int]:
         """Bring a slot to where another host's slot was, checking every step; yields the steps done so far.
 
         Args:
             slot: Slot to bring there.
-            start: Start of the episode.
+            request: What was asked for, with the seed that was used.
             actions: Actions taken since.
             digests: `Observed.digest` of the reset and of each step, one more than actions.
 
@@ -171,7 +158,7 @@ class SlotHost:
         """
         for done, digest in enumerate(digests):
             try:
-                observed = self.reset(slot, start) if done == 0 else self.step(slot, actions[done - 1])
+                observed = self.reset(slot, request) if done == 0 else self.step(slot, actions[done - 1])
                 same, detail = observed.digest() == digest, "shows another observation, reward, flag or task"
             except (AgentGymError, GymnasiumError) as error:
                 same, detail = False, f"raises {type(error).__name__}: {error}"
@@ -179,7 +166,7 @@ class SlotHost:
                 env = self._envs.pop(slot, None)
                 self._task_ids.pop(slot, None)
                 name = "The environment" if env is None else type(env.unwrapped).__name__
-                what = f"reset with {start}" if done == 0 else f"turn {done}, action {shorten(actions[done - 1])}"
+                what = f"reset with {request}" if done == 0 else f"turn {done}, action {shorten(actions[done - 1])}"
                 raise WorkerError(
                     f"{name} is not deterministic: re-running slot {slot} after its worker was lost, {what} "
                     f"{detail} than before. Make all that is visible depend on the seed and the actions only"

@@ -1,6 +1,6 @@
 """Environments in workers that may be lost: what every pool does, whatever its workers are.
 
-Each worker hosts several slots. The pool remembers the start and the actions of every running episode. When
+Each worker hosts several slots. The pool remembers the request and the actions of every running episode. When
 a worker dies, or says nothing for longer than the time limit, it is replaced and its running episodes are
 re-run from what the pool remembers, each step checked against what it showed before; then the commands that
 had no answer yet are sent again. An answer that has arrived is never asked for twice.
@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from agent_gym.play.host import EpisodeStart, Observed, shorten
+from agent_gym.play.host import Observed, shorten
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner
 from agent_gym.play.worker import Answer, Command
 from agent_gym.support.errors import ConfigError, WorkerError
@@ -74,7 +75,7 @@ W = TypeVar("W", bound=EnvWorker)
 class _Record:
     """A running episode, as far as it was seen."""
 
-    start: EpisodeStart
+    request: EpisodeRequest
     task_id: str
     digests: list[str]
     actions: list[str] = field(default_factory=list)
@@ -156,10 +157,10 @@ class WorkerPool(EnvRunner, Generic[W]):
     def _wait(self, workers: Sequence[W], seconds: float) -> None:
         """Wait until one of the workers has something to say or ends, at most for some seconds."""
 
-    def _reset(self, starts: Mapping[int, EpisodeStart]) -> tuple[dict[int, Any], dict[int, Exception]]:
-        for slot in starts:
+    def _reset(self, requests: Mapping[int, EpisodeRequest]) -> tuple[dict[int, Any], dict[int, Exception]]:
+        for slot in requests:
             self._records.pop(slot, None)
-        return self._run(Command.RESET, starts)
+        return self._run(Command.RESET, requests)
 
     def _step(self, actions: Mapping[int, str]) -> tuple[dict[int, Any], dict[int, Exception]]:
         return self._run(Command.STEP, actions)
@@ -244,7 +245,7 @@ class WorkerPool(EnvRunner, Generic[W]):
         lost = {slot: self._records[slot] for slot in job.slots if slot in self._records}
         job.rerunning = set(lost)
         if lost:
-            arguments = {slot: (r.start, r.actions, r.digests) for slot, r in lost.items()}
+            arguments = {slot: (r.request, r.actions, r.digests) for slot, r in lost.items()}
             job.worker.send(Command.RERUN, arguments)
         elif job.pending:
             self._send(job, command)
@@ -321,13 +322,13 @@ class WorkerPool(EnvRunner, Generic[W]):
     def _given_up(self, slot: int, command: Command, argument: Any, how: str) -> WorkerError:
         losses = self._losses.pop(slot)
         record = self._records.pop(slot, None)
-        start = self._starts[slot]
-        task_id = record.task_id if record else start.task_id
+        request = self._requests[slot]
+        task_id = record.task_id if record else request.task_id
         doing = f"action {shorten(argument)}" if command is Command.STEP else command.value
         turn = len(record.actions) + 1 if record else 0
         return WorkerError(
             f"the worker of slot {slot} {how} at {doing}, {losses} times in a row ({self._env_id}, task "
-            f"{task_id!r}, seed {start.seed}, turn {turn}); this episode is given up. Raise timeout_s if "
+            f"{task_id!r}, seed {request.seed}, turn {turn}); this episode is given up. Raise timeout_s if "
             "the environment is only slow, else replay the episode in one process to find the fault"
         )
 

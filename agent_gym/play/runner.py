@@ -12,13 +12,13 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from agent_gym.play.host import EnvSource, EpisodeStart, Observed, SlotHost, environment_maker
+from agent_gym.play.host import EnvSource, Observed, SlotHost, environment_maker
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import ConfigError
-
-__all__ = ["EnvRunner", "EpisodeStart", "InProcessRunner", "Observed"]
 
 _SEED_BITS = 63
 
@@ -51,13 +51,13 @@ class EnvRunner(ABC):
         self.last_results: dict[int, Observed] = {}
         self.last_actions: dict[int, str] = {}
         self.last_errors: dict[int, Exception] = {}
-        self._starts: dict[int, EpisodeStart] = {}
+        self._requests: dict[int, EpisodeRequest] = {}
 
-    def reset(self, starts: Mapping[int, EpisodeStart]) -> dict[int, Observed]:
+    def reset(self, requests: Mapping[int, EpisodeRequest]) -> dict[int, Observed]:
         """Start an episode in each of the slots named.
 
         Args:
-            starts: Slot -> start; a start without a seed gets a drawn one (see `start_of`).
+            requests: Slot -> episode; one without a seed gets a drawn one (see `request_of`).
 
         Returns:
             Slot -> what it shows, in the order given.
@@ -65,11 +65,11 @@ class EnvRunner(ABC):
         Raises:
             ConfigError: A slot does not exist.
             WorkerError: An environment failed.
-            AgentGymError: An environment refused the start, for example an unknown task id.
+            AgentGymError: An environment refused the request, for example an unknown task id.
         """
-        self._check(starts)
-        seeded = {slot: self._seeded(start) for slot, start in starts.items()}
-        self._starts.update(seeded)
+        self._check(requests)
+        seeded = {slot: self._seeded(request) for slot, request in requests.items()}
+        self._requests.update(seeded)
         return self._settle(*self._timed(self._reset, seeded))
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Observed]:
@@ -107,15 +107,15 @@ class EnvRunner(ABC):
                 raise errors[slot]
         return actions
 
-    def start_of(self, slot: int) -> EpisodeStart:
-        """Return the start of the slot's latest episode, with the seed that was used.
+    def request_of(self, slot: int) -> EpisodeRequest:
+        """Return the request of the slot's latest episode, with the seed that was used.
 
         Raises:
             ConfigError: The slot has had no episode.
         """
-        if slot not in self._starts:
+        if slot not in self._requests:
             raise ConfigError(f"slot {slot} has had no episode; call reset() for it first")
-        return self._starts[slot]
+        return self._requests[slot]
 
     @abstractmethod
     def close(self) -> None:
@@ -132,7 +132,9 @@ class EnvRunner(ABC):
     # What a runner supplies: results and failures by slot ------------------------------------------------
 
     @abstractmethod
-    def _reset(self, starts: Mapping[int, EpisodeStart]) -> tuple[dict[int, Observed], dict[int, Exception]]: ...
+    def _reset(
+        self, requests: Mapping[int, EpisodeRequest]
+    ) -> tuple[dict[int, Observed], dict[int, Exception]]: ...
 
     @abstractmethod
     def _step(self, actions: Mapping[int, str]) -> tuple[dict[int, Observed], dict[int, Exception]]: ...
@@ -152,10 +154,10 @@ class EnvRunner(ABC):
             if not 0 <= slot < self.n_slots:
                 raise ConfigError(f"no slot {slot}; this runner has slots 0 to {self.n_slots - 1}")
 
-    def _seeded(self, start: EpisodeStart) -> EpisodeStart:
-        if start.seed is not None:
-            return start
-        return start._replace(seed=secrets.randbits(_SEED_BITS))
+    def _seeded(self, request: EpisodeRequest) -> EpisodeRequest:
+        if request.seed is not None:
+            return request
+        return replace(request, seed=secrets.randbits(_SEED_BITS))
 
     def _settle(self, results: dict[int, Observed], errors: dict[int, Exception]) -> dict[int, Observed]:
         self.last_results, self.last_errors = results, errors
@@ -183,8 +185,8 @@ class InProcessRunner(EnvRunner):
             self._closed = True
             self._host.close()
 
-    def _reset(self, starts: Mapping[int, EpisodeStart]) -> tuple[dict[int, Observed], dict[int, Exception]]:
-        return self._each(self._host.reset, starts)
+    def _reset(self, requests: Mapping[int, EpisodeRequest]) -> tuple[dict[int, Observed], dict[int, Exception]]:
+        return self._each(self._host.reset, requests)
 
     def _step(self, actions: Mapping[int, str]) -> tuple[dict[int, Observed], dict[int, Exception]]:
         return self._each(self._host.step, actions)

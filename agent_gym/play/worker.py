@@ -24,13 +24,13 @@ class Command(StrEnum):
     """What the pool asks of a worker; sent as `(command, {slot: argument})`."""
 
     RESET = "reset"
-    """Argument: an `EpisodeStart`."""
+    """Argument: an `EpisodeRequest`."""
     STEP = "step"
     """Argument: an action."""
     ORACLE = "oracle"
     """Argument: None."""
     RERUN = "rerun"
-    """Argument: `(start, actions, digests)` of a running episode that another worker lost."""
+    """Argument: `(request, actions, digests)` of a running episode that another worker lost."""
     CLOSE = "close"
     """No slots: close the environments and exit."""
 

@@ -34,7 +34,8 @@ Episodes = Annotated[
     int | None,
     typer.Option("--episodes", "-n", max=10_000_000, help="Tasks, the first ones of the split [100]."),
 ]
-Seeds = Annotated[str, typer.Option("--seeds", help="One evaluation seed or several: 0,1,2 or 0-4.")]
+_SEEDS_HELP = "One evaluation seed or several: 0,1,2 or 0-4 [0; for run:FOLDER the run's own seed]."
+Seeds = Annotated[str | None, typer.Option("--seeds", help=_SEEDS_HELP)]
 EnvOptions = Annotated[
     list[str] | None, typer.Option("--option", "-o", help="Option of the environment, name=value.")
 ]
@@ -65,7 +66,7 @@ def evaluate_agent(
     env_id: EnvId = None,
     split: Split = "test",
     episodes: Episodes = None,
-    seeds: Seeds = "0",
+    seeds: Seeds = None,
     option: EnvOptions = None,
     agent_option: AgentOptions = None,
     tasks: Tasks = None,
@@ -99,6 +100,7 @@ def evaluate_agent(
     """
     from agent_gym.support.errors import ConfigError
     from agent_gym.terminal.options import parse_options
+    from benchmarks.evaluation.agents import default_seed
     from benchmarks.evaluation.arguments import parse_seeds, read_task_list
 
     if suites:
@@ -111,7 +113,7 @@ def evaluate_agent(
     settings = {"parallel": parallel, "workers": workers, "device": device}
     if suite is not None:
         refused = {"--env": env_id, "--episodes": episodes, "--option": option, "--tasks": tasks}
-        refused |= {"--max-turns": max_turns, "--split": split != "test", "--seeds": seeds != "0"}
+        refused |= {"--max-turns": max_turns, "--split": split != "test", "--seeds": seeds}
         folder = _folder_of_suite(refused, output)
         settings["agent_options"] = parse_options(agent_option or [])
         _play_suite(suite, agent, folder, settings, as_json=as_json, only_estimate=only_estimate)
@@ -122,7 +124,7 @@ def evaluate_agent(
         "options": options,
         "split": split,
         "episodes": episodes,
-        "seeds": parse_seeds(seeds),
+        "seeds": (default_seed(agent),) if seeds is None else parse_seeds(seeds),
         "task_ids": task_ids,
         "task_file": task_file,
         "max_turns": max_turns,

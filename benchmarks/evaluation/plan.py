@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_gym.play.driver import EnvHandle, EpisodeRequest
+from agent_gym.play.driver import EnvHandle
+from agent_gym.play.request import EpisodeRequest, evaluation_requests
 from agent_gym.support.arguments import check_arguments
 from agent_gym.support.errors import ConfigError
-from agent_gym.support.seeding import derive_seed
 
 EPISODES_SUFFIX = ".episodes.jsonl"
 DEFAULT_EPISODES = 100
@@ -94,29 +94,9 @@ class EvalConfig:
         return None if self.output is None else self.output.with_suffix(EPISODES_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One episode of the plan."""
-
-    task_id: str
-    seed: int
-    episode_seed: int
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What tells its record apart."""
-        return self.task_id, self.episode_seed
-
-    def request(self) -> EpisodeRequest:
-        """Return what the driver is asked for."""
-        return EpisodeRequest(self.task_id, self.episode_seed)
-
-
-def make_plan(config: EvalConfig, task_ids: Sequence[str]) -> list[Planned]:
+def make_plan(config: EvalConfig, task_ids: Sequence[str]) -> list[EpisodeRequest]:
     """Return every task once per seed, seed by seed."""
-    return [
-        Planned(task, seed, derive_seed(seed, "evaluation", task)) for seed in config.seeds for task in task_ids
-    ]
+    return [request for seed in config.seeds for request in evaluation_requests(task_ids, seed)]
 
 
 def chosen_tasks(config: EvalConfig, handle: EnvHandle) -> list[str]:

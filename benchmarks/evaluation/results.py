@@ -16,6 +16,7 @@ from typing import Any
 
 from agent_gym.core.info import StopReason
 from agent_gym.play.episode import Episode
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.arithmetic import added
 from agent_gym.support.errors import DataError
 from agent_gym.support.files import write_whole
@@ -79,7 +80,7 @@ class EpisodeRow:
         return self.error.partition(":")[0]
 
     @classmethod
-    def of(cls, episode: Episode, seed: int, episode_seed: int) -> EpisodeRow:
+    def of(cls, episode: Episode, request: EpisodeRequest) -> EpisodeRow:
         """Return the row of a played episode; one that a broken tool ended is an error."""
         turns = episode.turns
         error = ""
@@ -87,8 +88,8 @@ class EpisodeRow:
             error = episode.error or f"{TOOL}: a tool failed: {episode.final_observation[:_SHOWN]}"
         return cls(
             task_id=episode.task_id,
-            seed=seed,
-            episode_seed=episode_seed,
+            seed=_planned(request.plan_seed),
+            episode_seed=_planned(request.seed),
             task_type=episode.task_type,
             success=episode.success,
             score=episode.score,
@@ -103,6 +104,11 @@ class EpisodeRow:
             reply_tokens=_total([_tokens(turn.reply_ids, turn.reply_tokens) for turn in turns]),
             error=error,
         )
+
+    @classmethod
+    def without_episode(cls, request: EpisodeRequest, error: str) -> EpisodeRow:
+        """Return the row of an episode that came to nothing."""
+        return cls(request.task_id or "", _planned(request.plan_seed), _planned(request.seed), error=error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +315,12 @@ def _percentile(values: Sequence[float], share: float) -> float:
 
 def _tokens(ids: Sequence[int] | None, count: int | None) -> int | None:
     return count if ids is None else len(ids)
+
+
+def _planned(seed: int | None) -> int:
+    """Return a seed of a request, which the requests of an evaluation's plan always have."""
+    assert seed is not None
+    return seed
 
 
 def _total(counts: Sequence[int | None]) -> int | None:

@@ -16,20 +16,21 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent_gym._version import __version__
 from agent_gym.core.info import StopReason
 from agent_gym.play.driver import EnvHandle, play_episodes
 from agent_gym.play.episode import Episode, EpisodeWriter, read_episodes
 from agent_gym.play.pool import ProcessPoolRunner
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from agent_gym.support.errors import AgentGymWarning, DataError
 from benchmarks.evaluation.agents import AgentSettings, Contestant, make_agent
 from benchmarks.evaluation.agents.estimate import Estimate
 from benchmarks.evaluation.agents.ledger import add_spent
 from benchmarks.evaluation.output import exclusive_output, refuse_overwrite, require_same
-from benchmarks.evaluation.plan import EvalConfig, Planned, chosen_tasks, make_plan, shortfall
+from benchmarks.evaluation.plan import EvalConfig, chosen_tasks, make_plan, shortfall
 from benchmarks.evaluation.results import ENVIRONMENT, EpisodeRow, EvaluationResult
 
 _WRITE_SECONDS = 30.0
@@ -109,6 +110,14 @@ def _prepared(config: EvalConfig, agent: str | Callable[[EnvHandle], Contestant]
         handle.env.close()
 
 
+_Key: TypeAlias = tuple[str | None, int | None]
+
+
+def _key(request: EpisodeRequest) -> _Key:
+    """Return what tells the record of a planned episode apart."""
+    return request.task_id, request.seed
+
+
 class _Evaluation:
     """One evaluation, new or going on."""
 
@@ -118,10 +127,10 @@ class _Evaluation:
         handle: EnvHandle,
         contestant: Contestant,
         ids: Sequence[str],
-        plan: Sequence[Planned],
+        plan: Sequence[EpisodeRequest],
     ) -> None:
         self.config, self.handle, self.contestant, self.plan = config, handle, contestant, plan
-        self.rows: dict[tuple[str, int], EpisodeRow] = {}
+        self.rows: dict[_Key, EpisodeRow] = {}
         self._begin = time.perf_counter()
         self._seconds_before = 0.0
         self._spent_before: Mapping[str, Any] | None = None
@@ -167,16 +176,12 @@ class _Evaluation:
         self._restore(repair=False)
         return self._estimate(self._missing())
 
-    def _estimate(self, missing: Sequence[Planned]) -> Estimate | None:
+    def _estimate(self, missing: Sequence[EpisodeRequest]) -> Estimate | None:
         rehearsal = self.contestant.rehearsal
-        return (
-            None
-            if rehearsal is None
-            else rehearsal.estimate(self.handle, [planned.request() for planned in missing])
-        )
+        return None if rehearsal is None else rehearsal.estimate(self.handle, missing)
 
-    def _missing(self) -> list[Planned]:
-        return [planned for planned in self.plan if planned.key not in self.rows]
+    def _missing(self) -> list[EpisodeRequest]:
+        return [item for item in self.plan if _key(item) not in self.rows]
 
     def _restore(self, *, repair: bool) -> None:
         """Take over what an interrupted evaluation has played.
@@ -200,7 +205,7 @@ class _Evaluation:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AgentGymWarning)  # of the incomplete line, when it is still there
             episodes = list(read_episodes(path))
-        planned = {item.key: item for item in self.plan}
+        planned = {_key(item): item for item in self.plan}
         kept = []
         for episode in episodes:
             item = planned.get((episode.task_id, episode.seed or 0))
@@ -209,23 +214,22 @@ class _Evaluation:
                     f"{path} holds an episode of task {episode.task_id!r} with seed {episode.seed}, which is not "
                     f"in the plan of {config.output}; the two files do not belong together"
                 )
-            if episode.stop_reason is not StopReason.TOOL_ERROR and item.key not in self.rows:
-                self.rows[item.key] = EpisodeRow.of(episode, item.seed, item.episode_seed)
+            if episode.stop_reason is not StopReason.TOOL_ERROR and _key(item) not in self.rows:
+                self.rows[_key(item)] = EpisodeRow.of(episode, item)
                 kept.append(episode)
         if repair and len(kept) < len(episodes):
             _rewrite(path, kept)
 
-    def _play(self, missing: Sequence[Planned], on_episode: Callable[[EpisodeRow], None] | None) -> None:
+    def _play(self, missing: Sequence[EpisodeRequest], on_episode: Callable[[EpisodeRow], None] | None) -> None:
         path = self.config.episodes_path
         writer = None if path is None else EpisodeWriter(path)
-        requests = [planned.request() for planned in missing]
 
         def finished(index: int, episode: Episode) -> None:
             if writer is not None:
                 writer.write(episode)
             item = missing[index]
-            row = EpisodeRow.of(episode, item.seed, item.episode_seed)
-            self.rows[item.key] = row
+            row = EpisodeRow.of(episode, item)
+            self.rows[_key(item)] = row
             if time.perf_counter() - self._written > _WRITE_SECONDS:  # a kill then loses little of the account
                 self._write()
             if on_episode is not None:
@@ -233,14 +237,14 @@ class _Evaluation:
 
         try:
             with self._runner(len(missing)) as runner:
-                result = play_episodes(self.handle, runner, self.contestant.player, requests, on_episode=finished)
+                result = play_episodes(self.handle, runner, self.contestant.player, missing, on_episode=finished)
         finally:
             if writer is not None:
                 writer.close()
         for index, error in result.errors.items():
             item = missing[index]
-            row = EpisodeRow(item.task_id, item.seed, item.episode_seed, error=f"{ENVIRONMENT}: {error}")
-            self.rows[item.key] = row
+            row = EpisodeRow.without_episode(item, f"{ENVIRONMENT}: {error}")
+            self.rows[_key(item)] = row
             if on_episode is not None:
                 on_episode(row)
 
@@ -253,7 +257,7 @@ class _Evaluation:
 
     def _result(self) -> EvaluationResult:
         config = self.config
-        rows = [self.rows[item.key] for item in self.plan if item.key in self.rows]
+        rows = [self.rows[_key(item)] for item in self.plan if _key(item) in self.rows]
         details: dict[str, Any] = {
             "package_version": __version__,
             "config": {"parallel": config.parallel, "workers": config.workers, "device": config.device},

@@ -19,8 +19,8 @@ import pytest
 
 import tests.toy  # noqa: F401 (registers the toy world)
 from agent_gym.core.env import TextEnv
+from agent_gym.core.make import known_ids
 from agent_gym.envs.webshop.browser.tools import missing_tools
-from agent_gym.registration import known_ids
 
 TOY = "toy/Door-v0"
 OWN = tuple(filter(None, os.environ.get("AGENT_GYM_CONFORMANCE", "").split(",")))

@@ -13,11 +13,11 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeLimit
 
 from agent_gym.core.info import StepInfo, StopReason
+from agent_gym.core.make import make_env
 from agent_gym.core.prompts import PromptBuilder, Segment, template_for
 from agent_gym.core.replies import RejectedReply
 from agent_gym.core.spaces import UnicodeText
 from agent_gym.core.tasks import save_tasks
-from agent_gym.registration import make_env
 from agent_gym.support.errors import ConfigError, InvalidActionError, UnknownTaskError
 from tests.conformance.subjects import TOY, inner, make, play_oracle, spread
 

@@ -14,7 +14,7 @@ import typer
 from gymnasium.envs.registration import load_env_creator
 
 from agent_gym.cli.main import build_app
-from agent_gym.registration import find_spec
+from agent_gym.core.make import find_spec
 from agent_gym.terminal.options import parse_options
 from tests.docs.blocks import ROOT
 

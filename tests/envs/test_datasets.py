@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_gym.core.make import known_ids, make_env
 from agent_gym.envs.datasets import DATASETS, check, find_dataset
-from agent_gym.registration import known_ids, make_env
 from agent_gym.support.errors import ConfigError, DataError
 from tests.data import shared_data
 

@@ -16,7 +16,8 @@ from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import RejectedReply, ReplyMode, parse_reply
 from agent_gym.play.episode import Episode, EpisodeRecorder, EpisodeWriter, Turn, read_episodes
 from agent_gym.play.replay import replay
-from agent_gym.play.runner import EpisodeStart, InProcessRunner
+from agent_gym.play.request import EpisodeRequest
+from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import AgentGymWarning, DataError, ReplayMismatchError, UnknownTaskError
 
 ENV_ID = "tests.toy:toy/Door-v0"
@@ -67,14 +68,14 @@ EPISODES = st.builds(
 )
 
 
-PLAIN = EpisodeStart(7)
+PLAIN = EpisodeRequest(seed=7)
 
 
-def played(replies: list[str] | None = None, start: EpisodeStart = PLAIN) -> Episode:
+def played(replies: list[str] | None = None, start: EpisodeRequest = PLAIN) -> Episode:
     """Play replies in the toy world (the oracle's when None) and record them."""
     with InProcessRunner((ENV_ID, {"max_turns": 20}), 1) as runner:
         first = runner.reset({0: start})[0]
-        recorder = EpisodeRecorder(ENV_ID, {"max_turns": 20}, runner.start_of(0).seed, first, split="train")
+        recorder = EpisodeRecorder(ENV_ID, {"max_turns": 20}, runner.request_of(0).seed, first, split="train")
         pending = list(replies or [])
         while not recorder.over and (replies is None or pending):
             reply = pending.pop(0) if pending else f"<think>hm</think><action>{runner.oracle([0])[0]}</action>"
@@ -207,9 +208,11 @@ class TestFiles:
 
 
 class TestReplay:
-    @pytest.mark.parametrize("start", [EpisodeStart(7), EpisodeStart(8, "door/33")])
+    @pytest.mark.parametrize("start", [EpisodeRequest(seed=7), EpisodeRequest("door/33", 8)])
     @pytest.mark.parametrize("replies", [None, ["hello", "<action>sing</action>", "<action>up</action>"], []])
-    def test_a_recorded_episode_gives_the_same_again(self, replies: list[str] | None, start: EpisodeStart) -> None:
+    def test_a_recorded_episode_gives_the_same_again(
+        self, replies: list[str] | None, start: EpisodeRequest
+    ) -> None:
         episode = played(replies, start)
         report = replay(Episode.from_json(episode.to_json()))
         assert report.matches, report.mismatch

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_gym.play.runner import EpisodeStart, InProcessRunner
+from agent_gym.play.request import EpisodeRequest
+from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import ConfigError, UnknownTaskError, WorkerError
 from tests.play.test_runner import FAULTY, SLOTS, gone, in_process, play
 
@@ -37,14 +38,14 @@ class TestRayPool:
         ray.shutdown()
 
     def test_equal_seeds_give_the_transcripts_of_one_process(self, pool) -> None:  # type: ignore[no-untyped-def]
-        starts = {slot: EpisodeStart(100 + slot) for slot in range(SLOTS)}
+        starts = {slot: EpisodeRequest(seed=100 + slot) for slot in range(SLOTS)}
         with in_process() as alone:
             assert play(pool, starts) == play(alone, starts)
         order = [3, 0, 5, 2]
-        assert list(pool.reset({slot: EpisodeStart(slot) for slot in order})) == order
+        assert list(pool.reset({slot: EpisodeRequest(seed=slot) for slot in order})) == order
 
     def test_killed_actors_are_replaced_and_nothing_is_lost_or_counted_twice(self, pool) -> None:  # type: ignore[no-untyped-def]
-        starts = {slot: EpisodeStart(slot) for slot in range(SLOTS)}
+        starts = {slot: EpisodeRequest(seed=slot) for slot in range(SLOTS)}
         with in_process() as alone:
             expected = [alone.reset(starts)] + [alone.step(dict.fromkeys(starts, f"say {n}")) for n in range(5)]
         seen = [pool.reset(starts)]
@@ -59,7 +60,7 @@ class TestRayPool:
         assert not set(before) & set(pool.worker_pids)
 
     def test_an_actor_killed_in_the_middle_of_a_call_or_hanging_is_repaired(self, pool) -> None:  # type: ignore[no-untyped-def]
-        pool.reset({slot: EpisodeStart(slot) for slot in range(SLOTS)})
+        pool.reset({slot: EpisodeRequest(seed=slot) for slot in range(SLOTS)})
         pool.step(dict.fromkeys(range(SLOTS), "say a"))
         # Slots 0, 2 and 4 share an actor: 0 has answered when 2 kills it, 4 has not been tried.
         seen = pool.step({0: "say b", 1: "say b", 2: "die once", 3: "say b", 4: "say b", 5: "hang a while"})
@@ -68,11 +69,11 @@ class TestRayPool:
 
     def test_errors_keep_their_type_and_only_the_culprit_is_given_up(self, pool) -> None:  # type: ignore[no-untyped-def]
         with pytest.raises(UnknownTaskError, match="door/3"):
-            pool.reset({0: EpisodeStart(0, "door/3x")})
+            pool.reset({0: EpisodeRequest("door/3x", 0)})
         from agent_gym.play.ray_pool import RayPoolRunner
 
         with RayPoolRunner(FAULTY, {}, 3, 1, max_restarts=1) as runner:
-            runner.reset({slot: EpisodeStart(slot) for slot in range(3)})
+            runner.reset({slot: EpisodeRequest(seed=slot) for slot in range(3)})
             with pytest.raises(WorkerError, match=r"slot 1 died .* 2 times in a row"):
                 runner.step({0: "say a", 1: "die always", 2: "say a"})
             assert {slot: seen.info["turn"] for slot, seen in runner.last_results.items()} == {0: 1, 2: 1}
@@ -85,7 +86,8 @@ class TestRayPool:
         from trainers.setup import Stage
 
         from agent_gym.core.prompts import ContextMode
-        from agent_gym.play.driver import EpisodeRequest, play_episodes
+        from agent_gym.play.driver import play_episodes
+        from agent_gym.play.request import EpisodeRequest
         from tests.trainers.toys import tiny_policy
         from trainers.rollout.agent import EpisodeDraws, PolicyAgent
         from trainers.rollout.conversation import PromptEncoder

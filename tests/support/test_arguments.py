@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import gymnasium as gym
 import pytest
 
-from agent_gym.registration import known_ids, make_env
+from agent_gym.core.make import known_ids, make_env
 from agent_gym.support.arguments import check_arguments
 from agent_gym.support.errors import ConfigError
 

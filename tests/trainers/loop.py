@@ -12,7 +12,8 @@ import torch
 from agent_gym.core import Outcome, Situation
 from agent_gym.core.info import FinishReason
 from agent_gym.core.prompts import ContextMode, PromptBuilder, PromptTemplate
-from agent_gym.play.driver import EnvHandle, EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.driver import EnvHandle, PlayResult, play_episodes
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from tests.toy import COMPACT, PROMPT, DoorEnv
 from trainers.policy.policy import Policy

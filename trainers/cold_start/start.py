@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.tasks import TaskSet
-from agent_gym.play.driver import EpisodeRequest
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import derive_seed
 from trainers.cold_start.cloning import Cloning, CloningStep

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_gym.core.info import StopReason
-from agent_gym.play.driver import EpisodeRequest, PlayResult, play_episodes
+from agent_gym.play.driver import PlayResult, play_episodes
 from agent_gym.play.episode import Episode
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import WorkerError
 from agent_gym.support.seeding import derive_seed
 from trainers.policy.ranks import Ranks

@@ -1,7 +1,13 @@
 """Agents that can be evaluated, named by a short text such as `oracle` or `run:runs/quickstart-seed0`."""
 
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
-from benchmarks.evaluation.agents.registry import agent_kinds, default_environment, find_kind, make_agent
+from benchmarks.evaluation.agents.registry import (
+    agent_kinds,
+    default_environment,
+    default_seed,
+    find_kind,
+    make_agent,
+)
 
 __all__ = [
     "AgentKind",
@@ -9,6 +15,7 @@ __all__ = [
     "Contestant",
     "agent_kinds",
     "default_environment",
+    "default_seed",
     "find_kind",
     "make_agent",
 ]

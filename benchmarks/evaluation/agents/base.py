@@ -88,3 +88,7 @@ class AgentKind(ABC):
     def environment(self, argument: str) -> tuple[str, dict[str, Any]] | None:
         """Return id and options of the environment that this agent was made for, if there is one."""
         return None
+
+    def seed(self, argument: str) -> int:
+        """Return the seed of evaluations for which nobody names one."""
+        return 0

@@ -122,6 +122,17 @@ def default_environment(spec: str) -> tuple[str, dict[str, Any]] | None:
     return kind.environment(argument)
 
 
+def default_seed(spec: str) -> int:
+    """Return the seed that an agent is evaluated with where nobody names one.
+
+    Raises:
+        ConfigError: There is no such kind.
+        DataError: What the argument names is not there.
+    """
+    kind, argument = _split(spec)
+    return kind.seed(argument)
+
+
 def find_kind(spec: str) -> AgentKind:
     """Return the kind of the agent that a text names; loads no other package's kinds.
 

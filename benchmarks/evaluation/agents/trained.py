@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_gym.core.make import full_id
 from agent_gym.play.driver import EnvHandle
-from agent_gym.registration import full_id
 from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import AgentGymWarning, ConfigError, DataError
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
@@ -95,6 +95,12 @@ class RunKind(AgentKind):
                 stacklevel=2,
             )
         return first.id, dict(first.options)
+
+    def seed(self, argument: str) -> int:
+        """Return the run's seed, with which it evaluates itself: the same tasks are the same episodes."""
+        from trainers.run.folder import RunFolder
+
+        return RunFolder.open(_parse(argument)[0]).config().seed
 
 
 def _arguments(env: EnvSettings) -> str:

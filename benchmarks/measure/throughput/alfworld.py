@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_gym.core.make import make_env
 from agent_gym.core.tasks import ListTaskSet, Task, TaskSet
 from agent_gym.envs.alfworld.data.index import GAME_FILE, build_index
 from agent_gym.envs.alfworld.env import ALFWorldEnv
 from agent_gym.envs.alfworld.world.engine import GameState
 from agent_gym.envs.alfworld.world.game import Game, compile_game
 from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat, read_game_content
-from agent_gym.registration import make_env
 from agent_gym.support.seeding import generator
 from benchmarks.measure.memory import peak_kib_per_item
 from benchmarks.measure.throughput.rates import cpu_rate, durations

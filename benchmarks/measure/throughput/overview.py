@@ -51,7 +51,7 @@ def measure(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     clock: Clock = time.perf_counter if job.get("wall") else time.process_time
     begin = clock()
-    make_env = importlib.import_module("agent_gym.registration").make_env
+    make_env = importlib.import_module("agent_gym.core.make").make_env
     imported = clock() - begin
     env_id, options, seconds = job["env_id"], job["options"], job["seconds"]
 

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agent_gym.core.make import make_env
 from agent_gym.envs.sokoban.data.generator import RoomSpec, generate_room
 from agent_gym.envs.sokoban.world.board import Board, Direction
 from agent_gym.envs.sokoban.world.level import Level
-from agent_gym.registration import make_env
 from agent_gym.support.seeding import generator
 from benchmarks.measure.memory import peak_kib_per_item
 from benchmarks.measure.throughput.rates import cpu_rate, durations

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent_gym.registration import make_env
+from agent_gym.core.make import make_env
 from agent_gym.support.seeding import generator
 from benchmarks.measure.child import run_child
 from benchmarks.measure.memory import private_kib, resident_mib

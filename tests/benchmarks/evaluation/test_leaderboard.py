@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.registration import known_ids
+from agent_gym.core.make import known_ids
 from agent_gym.support.errors import ConfigError, DataError
 from benchmarks.evaluation.leaderboard.board import make_board, select
 from benchmarks.evaluation.leaderboard.compact import read_board_file, write_board_file

@@ -8,8 +8,10 @@ from agent_gym.play.episode import read_episodes
 from agent_gym.support.errors import AgentGymWarning, DataError
 from benchmarks.evaluation.agents import default_environment
 from benchmarks.evaluation.plan import EvalConfig
+from benchmarks.evaluation.results import EvaluationResult
 from benchmarks.evaluation.run import evaluate
 from tests.benchmarks.evaluation.conftest import SETTINGS
+from tests.cli.command import agent_gym
 
 CONFIG = EvalConfig("Sokoban-v0", episodes=6, max_turns=5, device="cpu")
 
@@ -76,3 +78,30 @@ def test_a_run_on_a_mix_names_its_first_environment_and_how_the_others_are_playe
 def test_a_run_without_evaluated_checkpoints_has_no_best_one(run_folder):
     with pytest.raises(DataError, match=r"no evaluated checkpoint.*@reference"):
         evaluate(CONFIG, f"run:{run_folder}@best")
+
+
+def test_eval_plays_the_episodes_that_the_run_evaluates_itself_on(tmp_path):
+    from trainers.loop import Trainer
+    from trainers.run.folder import RunFolder
+    from trainers.run.reporter import SilentReporter
+    from trainers.settings.reading import resolve_config
+
+    env = {**SETTINGS["env"], "options": {"max_moves": 5, "max_turns": 5}}
+    settings = {**SETTINGS, "env": env, "seed": 3, "evaluation": {"episodes": 6}}
+    folder = tmp_path / "run"
+    Trainer(RunFolder.create(folder, resolve_config(settings)), SilentReporter()).run()
+    own = {episode.task_id: episode for episode in read_episodes(folder / "episodes" / "test-after.jsonl")}
+
+    done = agent_gym("eval", "--agent", f"run:{folder}", "--episodes", "20", "--output", str(tmp_path / "r.json"))
+    assert done.returncode == 0, done.stderr
+    assert EvaluationResult.read(tmp_path / "r.json").header["seeds"] == [3]
+    assert len(own) == 6
+    played = {episode.task_id: episode for episode in read_episodes(tmp_path / "r.episodes.jsonl")}
+    assert own.keys() <= played.keys()
+    for task_id, episode in own.items():
+        again = played[task_id]
+        assert again.seed == episode.seed
+        assert [(turn.reply, turn.action) for turn in again.turns] == [
+            (turn.reply, turn.action) for turn in episode.turns
+        ]
+        assert (again.reward, again.success) == (episode.reward, episode.success)

@@ -6,7 +6,8 @@ import pytest
 
 from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import ContextMode
-from agent_gym.play.driver import EnvHandle, EpisodeRequest
+from agent_gym.play.driver import EnvHandle
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import DataError
 from tests.trainers.loop import door_builder, door_encoder, door_stage

@@ -9,7 +9,7 @@ import pytest
 
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.prompts import ContextMode
-from agent_gym.play.driver import EpisodeRequest
+from agent_gym.play.request import EpisodeRequest
 from tests.trainers.loop import door_encoder, door_stage, play, script, spelled
 from tests.trainers.toys import tiny_policy
 from trainers.rollout.samplers.hf import HFSampler

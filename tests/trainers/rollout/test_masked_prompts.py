@@ -7,8 +7,8 @@ import functools
 import pytest
 
 from agent_gym.core.prompts import ContextMode, Segment
-from agent_gym.play.driver import EpisodeRequest
 from agent_gym.play.episode import Episode, Turn
+from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import DataError
 from tests.trainers.loop import door_encoder, door_stage, play, script
 from tests.trainers.toys import tiny_policy
