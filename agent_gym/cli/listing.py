@@ -22,7 +22,8 @@ def list_environments(
     """List the environment ids, what they are, and their turn limits.
 
     An id works in `gymnasium.make("agent_gym/Sokoban-v0")`; on the command line the short form
-    `Sokoban-v0` is enough.
+    `Sokoban-v0` is enough. Where something that an environment needs is not installed, its row says what; in JSON
+    that is its `error`, and `max_turns` is null.
     """
     rows = [_describe(env_id) for env_id in _ids()]
     if as_json:
@@ -30,7 +31,8 @@ def list_environments(
         return
     table = Table(Column("id", no_wrap=True), "what", "max turns", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(row["id"], row["what"], str(row["max_turns"]))
+        turns = "-" if row["max_turns"] is None else str(row["max_turns"])
+        table.add_row(row["id"], "; ".join(filter(None, (row["what"], row.get("error")))), turns)
     Console().print(table)
 
 
@@ -46,8 +48,13 @@ def _describe(env_id: str) -> dict[str, Any]:
 
     spec = gym.spec(env_id)
     assert isinstance(spec.entry_point, str)
-    env_class: Any = load_env_creator(spec.entry_point)
-    what = (inspect.getdoc(env_class) or "").partition("\n")[0].rstrip(".")
-    env = env_class(**spec.kwargs)  # lists no data and generates nothing: cheap
     named = spec.kwargs.get("difficulty")
-    return {"id": env_id, "what": f"{what} ({named})" if named else what, "max_turns": env.max_turns}
+    what = ""
+    try:
+        env_class: Any = load_env_creator(spec.entry_point)
+        what = (inspect.getdoc(env_class) or "").partition("\n")[0].rstrip(".")
+        what = f"{what} ({named})" if named else what
+        env = env_class(**spec.kwargs)  # lists no data and generates nothing: cheap
+    except Exception as error:  # of a package that is not installed, or of someone else's environment
+        return {"id": env_id, "what": what, "max_turns": None, "error": " ".join(str(error).split())}
+    return {"id": env_id, "what": what, "max_turns": env.max_turns}

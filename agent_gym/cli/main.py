@@ -10,12 +10,13 @@ import io
 import os
 import sys
 import warnings
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 import typer
 from rich.console import Console
 
 from agent_gym._version import __version__
+from agent_gym.cli.search_path import working_directory_last
 from agent_gym.support.errors import AgentGymError, AgentGymWarning
 from agent_gym.terminal.streams import PLAIN
 
@@ -77,8 +78,18 @@ def build_app() -> typer.Typer:
     for module in (listing, play, replay, data, index, serve):
         module.register(app)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        entry.load()(app)
+        _add(app, entry)
     return app
+
+
+def _add(app: typer.Typer, entry: EntryPoint) -> None:
+    """Add the subcommands of an entry point; one that is broken does not take the others with it."""
+    try:
+        entry.load()(app)
+    except Exception as error:  # whatever another package's module raises
+        reason = " ".join(str(error).split())
+        message = f"warning: the subcommands of {entry.value} are left out: {type(error).__name__}: {reason}"
+        Console(stderr=True).print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def _in_one_line(
@@ -93,8 +104,7 @@ def _in_one_line(
 def main() -> None:
     """Run the command."""
     console = Console(stderr=True)
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # for `--env module:id`; last, so that it hides no installed package
+    working_directory_last()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=PLAIN)

@@ -28,6 +28,29 @@ def test_the_list_is_there_for_programs_too() -> None:
     assert all(set(row) == {"id", "what", "max_turns"} and row["what"] and row["max_turns"] > 0 for row in rows)
 
 
+def test_an_environment_that_cannot_be_made_says_why_and_the_others_are_listed(tmp_path: Path) -> None:
+    hidden = {name: value for name, value in environment().items() if not name.startswith("AGENT_GYM_CHROM")}
+    done = [
+        subprocess.run(
+            [sys.executable, "-m", "agent_gym.cli.main", "list", *option],
+            env={**hidden, "PATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        for option in ([], ["--json"])
+    ]
+    assert [(each.returncode, each.stderr) for each in done] == [(0, ""), (0, "")]
+    rows = {row["id"]: row for row in json.loads(done[1].stdout)}
+    assert sorted(rows) == known_ids()
+    refused = rows.pop("agent_gym/WebShopBrowser-v0")
+    assert refused["max_turns"] is None
+    assert refused["what"].startswith("WebShop played in headless Chromium")
+    assert "needs a browser" in refused["error"]
+    assert all(set(row) == {"id", "what", "max_turns"} for row in rows.values())
+    assert "needs a browser" in done[0].stdout
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("option", [(), ("--json",)])
 def test_output_that_cannot_be_written_is_one_line(option: tuple[str, ...]) -> None:
