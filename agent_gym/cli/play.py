@@ -83,6 +83,7 @@ class _Table:
     def play(self, request: Any) -> Any:
         """Play an episode; returns it, or None when the person quits."""
         from agent_gym.play.episode import EpisodeRecorder
+        from agent_gym.play.reply import Reply
 
         first = self._runner.reset({0: request})[0]
         seed = self._runner.request_of(0).seed
@@ -97,7 +98,7 @@ class _Table:
             parsed = self._handle.parse(reply)
             action = RejectedReply(reply, parsed.reason) if parsed.action is None else parsed.action
             observed = self._runner.step({0: action})[0]
-            recorder.add(reply, parsed, observed)
+            recorder.add(Reply(reply), parsed, observed)
             done = f"turn {observed.info['turn']}: {action}, reward {observed.reward:+.2f}"
             self._console.print(f"[dim]{escape(done)}[/dim]")
         self._console.print(escape(recorder.current.observation))

@@ -4,6 +4,7 @@ from agent_gym.play.episode import Episode, EpisodeRecorder, EpisodeWriter, Turn
 from agent_gym.play.host import Observed
 from agent_gym.play.pool import ProcessPoolRunner
 from agent_gym.play.replay import ReplayReport
+from agent_gym.play.reply import Reply, Sample
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 
@@ -17,6 +18,8 @@ __all__ = [
     "Observed",
     "ProcessPoolRunner",
     "ReplayReport",
+    "Reply",
+    "Sample",
     "Turn",
     "read_episodes",
 ]

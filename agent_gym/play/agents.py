@@ -8,7 +8,8 @@ from typing import Any
 
 from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply, ReplyGrammar
-from agent_gym.play.driver import LiveEpisode, Reply
+from agent_gym.play.driver import LiveEpisode
+from agent_gym.play.reply import Reply
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import AgentGymError, ConfigError, WorkerError
 from agent_gym.support.seeding import generator

@@ -15,48 +15,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_gym.core.env import TextEnv
-from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.make import full_id, make_env
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.play.episode import Episode, EpisodeRecorder
 from agent_gym.play.host import Observed
+from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import ConfigError, WorkerError
 from agent_gym.support.faults import place_of
 
 _SHORT = 80  # characters up to which a reply is likely to be said again
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An agent's answer to one running episode.
-
-    Attributes:
-        text: The reply, in the environment's reply grammar.
-        finish_reason: Why it ended.
-        stop: Set to end the episode instead of answering (a context that no longer fits).
-        prompt_ids: Token ids of the prompt, where the agent has them.
-        reply_ids: Sampled token ids.
-        logprobs: Their log-probabilities in nats.
-        entropies: Entropies of the distributions they were drawn from, in nats.
-        prompt_tokens: Tokens of the prompt, where the agent knows their number only.
-        reply_tokens: Tokens of the reply, likewise.
-        seconds: Wall-clock seconds that this reply took; None where replies are made together.
-        error: With `stop`: what failed beside the agent, as `name: explanation`.
-    """
-
-    text: str
-    finish_reason: FinishReason = FinishReason.STOP
-    stop: StopReason | None = None
-    prompt_ids: Sequence[int] | None = None
-    reply_ids: Sequence[int] | None = None
-    logprobs: Sequence[float] | None = None
-    entropies: Sequence[float] | None = None
-    prompt_tokens: int | None = None
-    reply_tokens: int | None = None
-    seconds: float | None = None
-    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -314,19 +283,7 @@ class _Player:
         self, episode: LiveEpisode, reply: Reply, parsed: ParsedReply, observed: Observed, seconds: float
     ) -> bool:
         before = episode.info
-        episode.recorder.add(
-            reply.text,
-            parsed,
-            observed,
-            finish_reason=reply.finish_reason,
-            seconds=seconds if reply.seconds is None else reply.seconds,
-            prompt_ids=reply.prompt_ids,
-            reply_ids=reply.reply_ids,
-            logprobs=reply.logprobs,
-            entropies=reply.entropies,
-            prompt_tokens=reply.prompt_tokens,
-            reply_tokens=reply.reply_tokens,
-        )
+        episode.recorder.add(reply, parsed, observed, seconds=seconds if reply.seconds is None else reply.seconds)
         if not observed.over:
             self.agent.observe(episode, parsed, before, reply)
         return observed.over

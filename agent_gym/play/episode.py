@@ -20,6 +20,7 @@ from agent_gym._version import __version__
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.host import Observed
+from agent_gym.play.reply import Reply
 from agent_gym.support.arithmetic import added
 from agent_gym.support.errors import AgentGymWarning, DataError
 from agent_gym.support.files import unwritable
@@ -215,39 +216,19 @@ class EpisodeRecorder:
         """Whether the environment has ended the episode."""
         return self.current.over
 
-    def add(
-        self,
-        reply: str,
-        parsed: ParsedReply,
-        observed: Observed,
-        *,
-        finish_reason: FinishReason = FinishReason.STOP,
-        seconds: float = 0.0,
-        prompt_ids: Sequence[int] | None = None,
-        reply_ids: Sequence[int] | None = None,
-        logprobs: Sequence[float] | None = None,
-        entropies: Sequence[float] | None = None,
-        prompt_tokens: int | None = None,
-        reply_tokens: int | None = None,
-    ) -> Turn:
+    def add(self, reply: Reply, parsed: ParsedReply, observed: Observed, *, seconds: float = 0.0) -> Turn:
         """Record one turn.
 
         Args:
-            reply: The agent's raw text.
+            reply: What the agent answered.
             parsed: What the parser made of it; its action must be the one that the environment was given.
             observed: What the environment returned.
-            finish_reason: Why the reply ended.
             seconds: Wall-clock seconds of the turn.
-            prompt_ids: Token ids of the prompt.
-            reply_ids: Token ids of the reply.
-            logprobs: Log-probabilities of the reply's tokens, in nats.
-            entropies: Entropies at the reply's tokens, in nats.
-            prompt_tokens: Tokens of the prompt, where their ids are not known.
-            reply_tokens: Tokens of the reply, where their ids are not known.
         """
+        sample = reply.sample
         turn = Turn(
             observation=self.current.observation,
-            reply=reply,
+            reply=reply.text,
             action=None if parsed.action is None else str(parsed.action),
             reward=float(observed.reward),
             thought=parsed.thought,
@@ -255,14 +236,14 @@ class EpisodeRecorder:
             reason=parsed.reason,
             valid_action=bool(observed.info["valid_action"]),
             anchor=self.current.info["anchor"],
-            finish_reason=finish_reason,
+            finish_reason=reply.finish_reason,
             seconds=seconds,
-            prompt_ids=None if prompt_ids is None else tuple(map(int, prompt_ids)),
-            reply_ids=None if reply_ids is None else tuple(map(int, reply_ids)),
-            logprobs=None if logprobs is None else tuple(map(float, logprobs)),
-            entropies=None if entropies is None else tuple(map(float, entropies)),
-            prompt_tokens=prompt_tokens,
-            reply_tokens=reply_tokens,
+            prompt_ids=reply.prompt_ids,
+            reply_ids=None if sample is None else sample.ids,
+            logprobs=None if sample is None else sample.logprobs,
+            entropies=None if sample is None else sample.entropies,
+            prompt_tokens=reply.prompt_tokens,
+            reply_tokens=reply.reply_tokens,
         )
         self.turns.append(turn)
         self.current = observed

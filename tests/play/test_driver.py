@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import OracleAgent, RandomAgent
-from agent_gym.play.driver import EnvHandle, LiveEpisode, PlayResult, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, LiveEpisode, PlayResult, play_episodes
+from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from agent_gym.support.errors import ConfigError, UnknownTaskError

@@ -16,6 +16,7 @@ from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import RejectedReply, ReplyMode, parse_reply
 from agent_gym.play.episode import Episode, EpisodeRecorder, EpisodeWriter, Turn, read_episodes
 from agent_gym.play.replay import replay
+from agent_gym.play.reply import Reply, Sample
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import AgentGymWarning, DataError, ReplayMismatchError, UnknownTaskError
@@ -81,7 +82,8 @@ def played(replies: list[str] | None = None, start: EpisodeRequest = PLAIN) -> E
             reply = pending.pop(0) if pending else f"<think>hm</think><action>{runner.oracle([0])[0]}</action>"
             parsed = parse_reply(reply, mode=ReplyMode.LENIENT)
             action = RejectedReply(reply, parsed.reason) if parsed.action is None else parsed.action
-            recorder.add(reply, parsed, runner.step({0: action})[0], reply_ids=[1, 2], logprobs=[-0.5, 0.0])
+            sample = Sample((1, 2), (-0.5, 0.0), FinishReason.STOP)
+            recorder.add(Reply(reply, sample=sample), parsed, runner.step({0: action})[0])
         return recorder.finish(StopReason.CONTEXT_OVERFLOW)
 
 

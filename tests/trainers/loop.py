@@ -13,6 +13,7 @@ from agent_gym.core import Outcome, Situation
 from agent_gym.core.info import FinishReason
 from agent_gym.core.prompts import ContextMode, PromptBuilder, PromptTemplate
 from agent_gym.play.driver import EnvHandle, PlayResult, play_episodes
+from agent_gym.play.reply import Sample
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from tests.toy import COMPACT, PROMPT, DoorEnv
@@ -20,7 +21,7 @@ from trainers.policy.policy import Policy
 from trainers.rollout.agent import PolicyAgent
 from trainers.rollout.conversation import PromptEncoder
 from trainers.rollout.environments import SplitEnvs
-from trainers.rollout.samplers.base import Sample, Sampler
+from trainers.rollout.samplers.base import Sampler
 from trainers.settings.sampling import SamplingSettings
 
 DOOR = "toy/Door-v0"

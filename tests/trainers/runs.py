@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from agent_gym.play.episode import Episode, read_episodes
+from agent_gym.play.reply import Sample
 from trainers.loop import Trainer
 from trainers.policy.policy import Policy
-from trainers.rollout.samplers.base import Sample
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.folder import RunFolder
 from trainers.run.reporter import SilentReporter

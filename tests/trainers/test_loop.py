@@ -13,6 +13,7 @@ import pytest
 from agent_gym.envs.sokoban.env import SokobanEnv
 from agent_gym.envs.sokoban.world.level import Level
 from agent_gym.play.episode import Episode, read_episodes
+from agent_gym.play.reply import Sample
 from agent_gym.support.errors import ConfigError
 from tests.trainers.runs import (
     assert_equal_runs,
@@ -29,7 +30,6 @@ from trainers.cold_start.start import outside_pool
 from trainers.loop import Trainer
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
-from trainers.rollout.samplers.base import Sample
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.run.folder import RunFolder
 from trainers.run.metrics import METRICS

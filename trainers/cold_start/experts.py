@@ -10,8 +10,9 @@ from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import PromptBuilder
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import OracleAgent, random_action
-from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, LiveEpisode, play_episodes
 from agent_gym.play.episode import Episode
+from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import DataError

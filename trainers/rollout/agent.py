@@ -9,11 +9,12 @@ import torch
 
 from agent_gym.core.info import FinishReason, StopReason
 from agent_gym.core.replies import ParsedReply
-from agent_gym.play.driver import LiveEpisode, Reply
+from agent_gym.play.driver import LiveEpisode
+from agent_gym.play.reply import Reply, Sample
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.seeding import derive_seed
 from trainers.rollout.conversation import Conversation, PromptEncoder
-from trainers.rollout.samplers.base import Sample, Sampler
+from trainers.rollout.samplers.base import Sampler
 from trainers.settings.sampling import SamplingSettings
 
 if TYPE_CHECKING:
@@ -87,15 +88,7 @@ class PolicyAgent:
                 replies.append(Reply("", stop=StopReason.CONTEXT_OVERFLOW))
                 continue
             sample = next(samples)
-            reply = Reply(
-                self._text(sample),
-                sample.finish_reason,
-                prompt_ids=prompt,
-                reply_ids=sample.ids,
-                logprobs=sample.logprobs,
-                entropies=sample.entropies,
-            )
-            replies.append(reply)
+            replies.append(Reply.sampled(self._text(sample), prompt, sample))
         return replies
 
     def _text(self, sample: Sample) -> str:
@@ -111,4 +104,4 @@ class PolicyAgent:
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
         """Add the turn to the episode's conversation."""
         conversation: Conversation = episode.memory[_CONVERSATION]
-        conversation.add(before, parsed.action, reply.reply_ids or (), episode.info)
+        conversation.add(before, parsed.action, reply.sample.ids if reply.sample else (), episode.info)

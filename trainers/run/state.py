@@ -1,4 +1,8 @@
-"""Optimiser and scheduler states as tensors and JSON, so that a checkpoint needs no pickle."""
+"""Optimiser and scheduler states as tensors and JSON, so that a checkpoint needs no pickle.
+
+Not by torch.distributed.checkpoint.state_dict: its functions let an optimiser that has taken no step take one at
+rate 0 first, so that a run resumed before its first step would count that step too and end with other weights.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import random_action
-from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, LiveEpisode, play_episodes
+from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner, InProcessRunner
 from benchmarks.evaluation.agents.conversation import Conversation

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent_gym.core.replies import ParsedReply, ReplyGrammar
-from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply
+from agent_gym.play.driver import EnvHandle, LiveEpisode
+from agent_gym.play.reply import Reply
 from agent_gym.play.runner import EnvRunner
 from agent_gym.terminal.person import Person
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply
-from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply
+from agent_gym.play.driver import EnvHandle, LiveEpisode
+from agent_gym.play.reply import Reply
 from agent_gym.play.runner import EnvRunner
 from agent_gym.support.errors import ConfigError
 from agent_gym.support.seeding import derive_seed

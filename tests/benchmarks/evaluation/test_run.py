@@ -9,8 +9,8 @@ import pytest
 
 import tests.toy  # noqa: F401  registers toy/Door-v0
 from agent_gym.core.tasks import Task, save_tasks
-from agent_gym.play.driver import Reply
 from agent_gym.play.episode import read_episodes
+from agent_gym.play.reply import Reply
 from agent_gym.support.errors import ConfigError, DataError, UnknownTaskError
 from agent_gym.support.seeding import derive_seed
 from benchmarks.evaluation.agents import AgentKind, Contestant, make_agent, registry

@@ -14,8 +14,9 @@ import pytest
 
 from agent_gym.core.prompts import ContextMode, Exchange, PromptBuilder, template_for
 from agent_gym.play.agents import RandomAgent
-from agent_gym.play.driver import EnvHandle, LiveEpisode, Reply, play_episodes
+from agent_gym.play.driver import EnvHandle, LiveEpisode, play_episodes
 from agent_gym.play.episode import Episode, EpisodeWriter
+from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import ConfigError, DataError

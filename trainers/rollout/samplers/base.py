@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from agent_gym.core.info import FinishReason
+from agent_gym.play.reply import Sample
 from trainers.settings.sampling import SamplingSettings
 
 if TYPE_CHECKING:
@@ -15,23 +14,6 @@ if TYPE_CHECKING:
     from trainers.policy.policy import Policy
 
     Draws = torch.Generator | Sequence[torch.Generator]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One sampled reply, exactly as drawn.
-
-    Attributes:
-        ids: Sampled ids, the end token included when it was sampled.
-        logprobs: Log-probability of each id at the sampling temperature, before truncation.
-        finish_reason: Whether the model ended the reply or the limit cut it.
-        entropies: Entropy in nats at each id, before truncation; None unless asked for.
-    """
-
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    finish_reason: FinishReason
-    entropies: tuple[float, ...] | None = None
 
 
 class Sampler(Protocol):

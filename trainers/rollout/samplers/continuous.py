@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from agent_gym.core.info import FinishReason
+from agent_gym.play.reply import Sample
 from agent_gym.support.errors import ConfigError, DataError, WorkerError
 from trainers.policy.policy import Policy
-from trainers.rollout.samplers.base import Sample
 from trainers.settings.sampling import SamplingSettings
 
 if TYPE_CHECKING:
