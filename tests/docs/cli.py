@@ -19,7 +19,7 @@ from agent_gym.terminal.options import parse_options
 from tests.docs.blocks import ROOT
 
 OWN_MODULES = ("agent_gym", "benchmarks", "trainers", "tests")
-OTHERS = {"ruff", "mypy", "mkdocs", "ray", "export", "cd", "alfworld-download", "tensorboard"}
+OTHERS = {"ruff", "mypy", "lint-imports", "mkdocs", "ray", "export", "cd", "alfworld-download", "tensorboard"}
 """Programs of others, whose arguments are theirs to check."""
 
 EXAMPLES = {"first"}
