@@ -157,6 +157,7 @@ def test_every_contract_holds() -> None:
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.module} to {wrong.imported}")
 def test_a_wrong_import_is_named_with_the_contract_that_it_breaks(wrong: Wrong, copy: Path) -> None:
     file = copy.joinpath(*wrong.module.split(".")).with_suffix(".py")
+    assert file.exists(), "the module has moved: name its new place"
     added = f"\n\ndef later() -> None:\n    {wrong.line}\n" if wrong.lazy else f"\n\n{wrong.line}\n"
     with file.open("a", encoding="utf-8") as stream:
         stream.write(added)
