@@ -71,8 +71,8 @@ def door_encoder(
     return PromptEncoder(policy, door_builder(history_length), context, limit)
 
 
-def door_stage(slots: int = 16, env_id: str = DOOR, **options: Any) -> SplitEnvs:
-    """Return a stage of the toy world."""
+def door_split(slots: int = 16, env_id: str = DOOR, **options: Any) -> SplitEnvs:
+    """Return one split of the toy world."""
     options = {"split": "train", **options}
     handle = EnvHandle.make(env_id, options)
     return SplitEnvs(handle, InProcessRunner((env_id, options), slots))
@@ -130,7 +130,7 @@ def script(policy: Policy, replies: Sequence[str], encode: Callable[[str], Seque
 
 
 def play(
-    stage: SplitEnvs,
+    split: SplitEnvs,
     encoder: PromptEncoder,
     sampler: Sampler,
     requests: Sequence[EpisodeRequest] = (EpisodeRequest("door/3", 1),),
@@ -140,5 +140,5 @@ def play(
     agent = PolicyAgent(
         encoder, sampler, settings or SamplingSettings(max_reply_tokens=40), torch.Generator().manual_seed(0)
     )
-    with stage.runner:
-        return play_episodes(stage.handle, stage.runner, agent, requests)
+    with split.runner:
+        return play_episodes(split.handle, split.runner, agent, requests)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from agent_gym.core.prompts import ContextMode, Segment
-from tests.trainers.loop import door_encoder, door_stage
+from tests.trainers.loop import door_encoder, door_split
 from tests.trainers.toys import random_rows, tiny_policy
 from tests.trainers.update.test_updater import ADVANTAGES, LENGTHS, batch_of, level
 from trainers.loop import Trainer
@@ -227,9 +227,9 @@ def overflow(ranks: Ranks, folder: Path) -> None:
     policy = tiny_policy()
     shard(policy, ranks)
     limit = 0 if ranks.rank == 1 else 10_000
-    stage = door_stage()
+    split = door_split()
     encoder = door_encoder(policy, ContextMode.WINDOW, limit=limit, compact=True)
-    env = TrainEnv(Part("", 1.0, EnvSettings()), stage, TaskSampler(stage.handle.env.tasks, seed=0))
+    env = TrainEnv(Part("", 1.0, EnvSettings()), split, TaskSampler(split.handle.env.tasks, seed=0))
     collector = GroupCollector(
         TrainEnvs([env]),
         lambda env: encoder,
@@ -241,7 +241,7 @@ def overflow(ranks: Ranks, folder: Path) -> None:
         seed=0,
         ranks=ranks,
     )
-    with stage.runner, whole_weights(policy):
+    with split.runner, whole_weights(policy):
         collected = collector.collect(0)
     reasons = [[episode.stop_reason for episode in group] for group in collected.sampled]
     checksum = policy.checksum()  # a collective: the weights are sharded again

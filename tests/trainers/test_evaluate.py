@@ -6,7 +6,7 @@ from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import ContextMode
 from agent_gym.play.driver import PlayResult
 from agent_gym.support.arithmetic import added
-from tests.trainers.loop import door_encoder, door_stage, play, script
+from tests.trainers.loop import door_encoder, door_split, play, script
 from tests.trainers.toys import tiny_policy
 from trainers.evaluate import evaluate_policy
 from trainers.rollout.agent import EpisodeDraws, PolicyAgent
@@ -16,13 +16,13 @@ from trainers.settings.sampling import SamplingSettings
 
 def evaluate(tasks: list[str], seed: int = 0, **keywords: object):  # type: ignore[no-untyped-def]
     policy = tiny_policy()
-    stage = door_stage(4, split="test", max_turns=2)
+    split = door_split(4, split="test", max_turns=2)
     sampler = script(policy, ["<action>up</action>", "nothing"])
     settings = SamplingSettings(max_reply_tokens=40)
-    with stage.runner:
+    with split.runner:
         encoder = door_encoder(policy, ContextMode.WINDOW)
         agent = PolicyAgent(encoder, sampler, settings, EpisodeDraws())
-        return evaluate_policy(stage, agent, tasks, seed, **keywords)  # type: ignore[arg-type]
+        return evaluate_policy(split, agent, tasks, seed, **keywords)  # type: ignore[arg-type]
 
 
 TASKS = [f"door/{number}" for number in range(200, 210)]
@@ -47,7 +47,7 @@ def test_the_numbers_are_means_over_episodes_and_replies() -> None:
 def test_errors_of_the_world_and_of_tools_are_no_failures() -> None:
     policy = tiny_policy()
     sampler = script(policy, ["<action>up</action>"])
-    (episode,) = play(door_stage(max_turns=1), door_encoder(policy, ContextMode.WINDOW), sampler).whole
+    (episode,) = play(door_split(max_turns=1), door_encoder(policy, ContextMode.WINDOW), sampler).whole
     from dataclasses import replace
 
     won = replace(episode, success=True, stop_reason=StopReason.SUCCESS)

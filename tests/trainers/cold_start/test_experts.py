@@ -10,7 +10,7 @@ from agent_gym.play.driver import EnvHandle
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import DataError
-from tests.trainers.loop import door_builder, door_encoder, door_stage
+from tests.trainers.loop import door_builder, door_encoder, door_split
 from tests.trainers.toys import tiny_policy
 from trainers.cold_start.experts import ExpertEpisode, corpus, expert_rows, play_expert
 
@@ -18,9 +18,9 @@ REQUESTS = [EpisodeRequest(f"door/{number}", number) for number in range(12)]
 
 
 def experts(max_turns: int = 12) -> list[ExpertEpisode]:
-    stage = door_stage(5, max_turns=max_turns)
-    with stage.runner:
-        return play_expert(stage.handle, stage.runner, REQUESTS, 0.9)
+    split = door_split(5, max_turns=max_turns)
+    with split.runner:
+        return play_expert(split.handle, split.runner, REQUESTS, 0.9)
 
 
 def test_only_episodes_that_score_enough_are_kept() -> None:
@@ -31,9 +31,9 @@ def test_only_episodes_that_score_enough_are_kept() -> None:
 
 
 def test_an_expert_that_never_succeeds_is_an_error() -> None:
-    stage = door_stage(5)
-    with stage.runner, pytest.raises(DataError, match="none of the 12 oracle episodes"):
-        play_expert(stage.handle, stage.runner, REQUESTS, 1.0)
+    split = door_split(5)
+    with split.runner, pytest.raises(DataError, match="none of the 12 oracle episodes"):
+        play_expert(split.handle, split.runner, REQUESTS, 1.0)
 
 
 @pytest.mark.parametrize("context", list(ContextMode))

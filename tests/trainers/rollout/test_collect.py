@@ -7,7 +7,7 @@ import pytest
 from agent_gym.core.info import FinishReason
 from agent_gym.core.prompts import ContextMode
 from agent_gym.support.errors import WorkerError
-from tests.trainers.loop import FAULTY, ScriptedSampler, door_encoder, door_stage
+from tests.trainers.loop import FAULTY, ScriptedSampler, door_encoder, door_split
 from tests.trainers.toys import tiny_policy
 from trainers.rollout.collect import Collected, GroupCollector
 from trainers.rollout.environments import TrainEnv, TrainEnvs
@@ -40,11 +40,11 @@ class Script(ScriptedSampler):
 def collect(
     sampler: Script, algorithm: AlgorithmConfig, iteration: int = 0, position: int = 0, **options: object
 ) -> tuple[Collected, TaskSampler]:
-    stage = door_stage(GROUPS * SIZE, FAULTY, max_turns=1, **options)
-    tasks = TaskSampler(stage.handle.env.tasks, 0, position)
+    split = door_split(GROUPS * SIZE, FAULTY, max_turns=1, **options)
+    tasks = TaskSampler(split.handle.env.tasks, 0, position)
     encoder = door_encoder(tiny_policy(), ContextMode.WINDOW)
     settings = SamplingSettings(max_reply_tokens=40)
-    envs = TrainEnvs([TrainEnv(Part("", 1.0, EnvSettings()), stage, tasks)])
+    envs = TrainEnvs([TrainEnv(Part("", 1.0, EnvSettings()), split, tasks)])
     collector = GroupCollector(
         envs,
         lambda env: encoder,
@@ -55,7 +55,7 @@ def collect(
         group_size=SIZE,
         seed=11,
     )
-    with stage.runner:
+    with split.runner:
         return collector.collect(iteration), tasks
 
 

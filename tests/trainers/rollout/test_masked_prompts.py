@@ -10,7 +10,7 @@ from agent_gym.core.prompts import ContextMode, Segment
 from agent_gym.play.episode import Episode, Turn
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import DataError
-from tests.trainers.loop import door_encoder, door_stage, play, script
+from tests.trainers.loop import door_encoder, door_split, play, script
 from tests.trainers.toys import tiny_policy
 from trainers.policy.policy import Policy
 from trainers.rollout.masked_prompts import PromptSources
@@ -30,7 +30,7 @@ def played(limit: int = 10_000) -> tuple[Policy, PromptSources, list[Episode]]:
     encoder = door_encoder(policy, ContextMode.WINDOW, limit=limit)
     encoder.sources = PromptSources()
     requests = [EpisodeRequest(f"door/{n}", n) for n in (3, 4)]
-    result = play(door_stage(), encoder, script(policy, REPLIES), requests)
+    result = play(door_split(), encoder, script(policy, REPLIES), requests)
     return policy, encoder.sources, result.whole
 
 

@@ -10,7 +10,7 @@ from agent_gym.core.prompts import ContextMode
 from agent_gym.play.episode import Episode
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.support.errors import DataError
-from tests.trainers.loop import door_encoder, door_stage, play, script
+from tests.trainers.loop import door_encoder, door_split, play, script
 from tests.trainers.toys import tiny_policy
 from trainers.update.batch import build_batch
 
@@ -20,8 +20,8 @@ REPLIES = ["<action>up</action>", "no tag", "<action>fly</action>"]
 def groups(context: ContextMode) -> list[list[Episode]]:
     policy = tiny_policy()
     requests = [EpisodeRequest("door/1", 5), EpisodeRequest("door/1", 5), EpisodeRequest("door/2", 6)]
-    stage = door_stage(max_turns=3)
-    first, second, third = play(stage, door_encoder(policy, context), script(policy, REPLIES), requests).whole
+    split = door_split(max_turns=3)
+    first, second, third = play(split, door_encoder(policy, context), script(policy, REPLIES), requests).whole
     return [[first, second], [third]]
 
 
