@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import ConfigError, DataError
 from trainers.policy.files import find_model
 from trainers.policy.logprobs import HeadReader, TokenStats, log_distributions, token_stats
@@ -61,9 +62,7 @@ def resolve_dtype(name: str) -> torch.dtype:
         "float16": torch.float16,
         "float64": torch.float64,
     }
-    if name not in known:
-        raise ConfigError(f"dtype must be one of {', '.join(known)}, got {name!r}")
-    return known[name]
+    return check_choice("dtype", known, name)
 
 
 class Policy:

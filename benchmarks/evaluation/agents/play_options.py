@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from agent_gym.core.prompts import ContextMode, PromptBuilder, template_for
 from agent_gym.core.replies import ReplyMode
 from agent_gym.play.driver import EnvHandle
+from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import ConfigError, suggest
 
 
@@ -99,11 +100,7 @@ def _convert(name: str, value: Any, default: Any) -> Any:
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if issubclass(wanted, StrEnum) and isinstance(value, str):
-        try:
-            return wanted(value)
-        except ValueError:
-            known = ", ".join(member.value for member in wanted)
-            raise ConfigError(f"{name} must be one of {known}, got {value!r}") from None
+        return check_choice(name, wanted, value)
     raise ConfigError(f"{name} must be of type {wanted.__name__}, got {value!r}")
 
 
