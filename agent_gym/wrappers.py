@@ -18,6 +18,7 @@ from agent_gym.core.env import TextEnv
 from agent_gym.core.prompts import NO_ACTION, ContextMode, Exchange, Message, PromptBuilder, template_for
 from agent_gym.core.replies import ParsedReply, RejectedReply, ReplyMode, parse_reply
 from agent_gym.core.spaces import UnicodeText
+from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import ConfigError
 
 __all__ = ["MessagesWrapper", "PromptWrapper", "ReplyWrapper"]
@@ -59,11 +60,7 @@ class ReplyWrapper(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, mode=str(mode), max_reply_length=max_reply_length)
         gym.Wrapper.__init__(self, env)
         _text_env(env, "ReplyWrapper")
-        try:
-            self.mode = ReplyMode(mode)
-        except ValueError:
-            allowed = [known.value for known in ReplyMode]
-            raise ConfigError(f"mode must be one of {allowed}, got {mode!r}") from None
+        self.mode = check_choice("mode", ReplyMode, mode, quoted=True)
         self.action_space = UnicodeText(max_reply_length)
 
     def reset(
@@ -181,11 +178,7 @@ class MessagesWrapper(gym.Wrapper[Any, str, str, str], RecordConstructorArgs):
         )
         gym.Wrapper.__init__(self, env)
         inner = _text_env(env, "MessagesWrapper")
-        try:
-            self.context = ContextMode(context)
-        except ValueError:
-            allowed = [known.value for known in ContextMode]
-            raise ConfigError(f"context must be one of {allowed}, got {context!r}") from None
+        self.context = check_choice("context", ContextMode, context, quoted=True)
         self.builder = PromptBuilder(template_for(inner, template), history_length, thoughts)
         self.history: list[Exchange] = []
         self._seen = ""

@@ -20,7 +20,17 @@ from agent_gym.core.replies import (
     parse_reply,
 )
 from agent_gym.core.spaces import UnicodeText
-from agent_gym.core.tasks import LazyTaskSet, ListTaskSet, SeedIds, Task, TaskSet, load_tasks, save_tasks
+from agent_gym.core.tasks import (
+    LazyTaskSet,
+    ListTaskSet,
+    SeedIds,
+    SeedTaskSet,
+    Task,
+    TaskSet,
+    check_split,
+    load_tasks,
+    save_tasks,
+)
 from agent_gym.support.errors import (
     AgentGymError,
     AgentGymWarning,
@@ -54,6 +64,7 @@ __all__ = [
     "ReplyGrammar",
     "ReplyMode",
     "SeedIds",
+    "SeedTaskSet",
     "Segment",
     "Situation",
     "StepInfo",
@@ -65,6 +76,7 @@ __all__ = [
     "UnicodeText",
     "UnknownTaskError",
     "WorkerError",
+    "check_split",
     "load_tasks",
     "parse_reply",
     "resolve_tasks",

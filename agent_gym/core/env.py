@@ -22,6 +22,7 @@ from agent_gym.core.info import AnchorKind, InvalidActionPolicy, StopReason
 from agent_gym.core.replies import RejectedReply, ReplyGrammar
 from agent_gym.core.spaces import UnicodeText
 from agent_gym.core.tasks import ListTaskSet, Task, TaskSet, load_tasks
+from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import ConfigError, InvalidActionError, suggest
 from agent_gym.support.faults import place_of
 from agent_gym.support.seeding import stable_hash
@@ -123,16 +124,8 @@ class TextEnv(gym.Env[str, str]):
         if render_mode is not None and render_mode not in modes:
             raise ConfigError(f"render_mode must be None or one of {modes}, got {render_mode!r}")
         self.render_mode = render_mode
-        try:
-            self.invalid_action = InvalidActionPolicy(invalid_action)
-        except ValueError:
-            allowed = [policy.value for policy in InvalidActionPolicy]
-            raise ConfigError(f"invalid_action must be one of {allowed}, got {invalid_action!r}") from None
-        try:
-            self.anchor = AnchorKind(anchor)
-        except ValueError:
-            known = [kind.value for kind in AnchorKind]
-            raise ConfigError(f"anchor must be one of {known}, got {anchor!r}") from None
+        self.invalid_action = check_choice("invalid_action", InvalidActionPolicy, invalid_action)
+        self.anchor = check_choice("anchor", AnchorKind, anchor)
         self.observation_space = UnicodeText(max_observation_length)
         self.action_space = UnicodeText(max_action_length)
         self._task: Task | None = None

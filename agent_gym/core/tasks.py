@@ -12,13 +12,14 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
-from agent_gym.support.errors import DataError, UnknownTaskError, suggest
+from agent_gym.support.errors import ConfigError, DataError, UnknownTaskError, suggest
 from agent_gym.support.seeding import stable_hash
 
 _NEAREST_AMONG = 2000  # ids looked at for a "did you mean": enough to help, bounded for a million tasks
@@ -253,6 +254,60 @@ class SeedIds(Sequence[str]):
             return None
         value = int(digits) if len(digits) < 20 else self.size
         return value if value < self.size else None
+
+
+class SeedTaskSet(TaskSet):
+    """Task set whose tasks are generated from their seeds when they are fetched.
+
+    A subclass is a frozen dataclass of the settings and `split`, and says how settings are named in ids and how a
+    task is generated. Whoever makes one checks the split with `check_split`.
+
+    Attributes:
+        split: Name of the split.
+        sizes: Split -> number of its tasks.
+    """
+
+    generated = True
+    sizes: ClassVar[Mapping[str, int]]
+
+    @abstractmethod
+    def settings_name(self) -> str:
+        """Return what names the settings in ids, the same for equal settings only."""
+
+    @abstractmethod
+    def generate(self, task_id: str, seed: int) -> Task:
+        """Return the task of a seed."""
+
+    @cached_property
+    def ids(self) -> SeedIds:
+        """Ids `gen/<settings>/<split>/<seed>`."""
+        return SeedIds(f"gen/{self.settings_name()}/{self.split}/", self.sizes[self.split])
+
+    def load(self, task_id: str) -> Task:
+        """Generate the task of an id."""
+        seed = self.ids.seed(task_id)
+        assert seed is not None  # get() and __getitem__ pass known ids only
+        return self.generate(task_id, seed)
+
+
+def check_split(source: str, splits: Iterable[str], given: str, note: str = "") -> str:
+    """Return the split that a user named.
+
+    Args:
+        source: What has the splits, with its verb: "generated Sokoban has".
+        splits: Names of the splits.
+        given: What the user gave.
+        note: Where other splits are, for the message.
+
+    Raises:
+        ConfigError: There is no such split; the message lists all.
+    """
+    names = [str(name) for name in splits]
+    if given not in names:
+        raise ConfigError(
+            f"{source} the splits {names}, got {given!r}{f' ({note})' if note else ''}.{suggest(given, names)}"
+        )
+    return given
 
 
 def save_tasks(path: str | Path, tasks: Iterable[Task]) -> None:

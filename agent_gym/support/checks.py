@@ -3,30 +3,62 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from agent_gym.support.errors import ConfigError, suggest
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Value = TypeVar("Value")
 
 
-def check_choice(name: str, kind: type[Choice], value: object) -> Choice:
-    """Return the member of an enumeration that a user named.
+@overload
+def check_choice(name: str, known: type[Choice], given: object, *, quoted: bool = ...) -> Choice: ...
+@overload
+def check_choice(name: str, known: Mapping[str, Value], given: object, *, quoted: bool = ...) -> Value: ...
+@overload
+def check_choice(name: str, known: Collection[str], given: object, *, quoted: bool = ...) -> str: ...
+def check_choice(
+    name: str, known: type[StrEnum] | Mapping[str, Any] | Collection[str], given: object, *, quoted: bool = False
+) -> Any:
+    """Return what a user named: the member of an enumeration, the value in a table, or the name itself.
 
     Args:
         name: The setting's name, for the message.
-        kind: The enumeration.
-        value: What the user gave.
+        known: What there is: an enumeration, a table by name, or names.
+        given: What the user gave.
+        quoted: Show the names in quotes, as arguments in Python are written.
 
     Raises:
-        ConfigError: There is no such member; the message lists all.
+        ConfigError: There is nothing of that name; the message lists all names.
     """
-    known = [str(member) for member in kind]
-    if not isinstance(value, str) or value not in known:
-        hint = suggest(value, known) if isinstance(value, str) else ""
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, got {value!r}.{hint}")
-    return kind(value)
+    names = [str(one) for one in known]
+    if not isinstance(given, str) or given not in names:
+        hint = suggest(given, names) if isinstance(given, str) else ""
+        shown = ", ".join(map(repr, names) if quoted else names)
+        raise ConfigError(f"{name} must be one of {shown}, got {given!r}.{hint}")
+    if isinstance(known, Mapping):
+        return known[given]
+    return known(given) if isinstance(known, type) else given
+
+
+def several(name: str, given: Any) -> tuple[Any, ...]:
+    """Return what a user gave for a list: one value stands for a list of it, None for an empty one.
+
+    A list may be given as its only item (`rooms="kitchen"`), because command lines and configuration files make
+    that natural, and a text taken for a list of letters would be a riddle.
+
+    Raises:
+        ConfigError: It is no list and no plain value.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, str | int | float):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"{name} must be a list, got {type(given).__name__}")
+    return tuple(given)
 
 
 def check_number(

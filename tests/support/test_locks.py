@@ -23,10 +23,8 @@ import sys, time
 from agent_gym.support.locks import exclusive
 import os
 with exclusive(sys.argv[1], "it is used"):
-    child = os.fork()
-    if child == 0:
-        time.sleep(60)
-    print(child, flush=True)
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)  # by now it has let go of the lock
     time.sleep(60)
 """
 

@@ -6,6 +6,7 @@ import os
 
 import torch
 
+from agent_gym.support.checks import check_choice
 from agent_gym.support.errors import ConfigError
 from trainers.settings.run import RunSettings
 
@@ -42,9 +43,7 @@ def resolve_dtype(name: str) -> torch.dtype:
         "float16": torch.float16,
         "float64": torch.float64,
     }
-    if name not in known:
-        raise ConfigError(f"dtype must be one of {', '.join(known)}, got {name!r}")
-    return known[name]
+    return check_choice("dtype", known, name)
 
 
 def configure_torch(settings: RunSettings) -> None:

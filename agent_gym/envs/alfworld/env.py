@@ -22,7 +22,7 @@ from agent_gym.envs.alfworld.world.engine import FeedbackStyle, GameState
 from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat
 from agent_gym.envs.alfworld.world.texts import NOTHING_HAPPENS
 from agent_gym.support.arguments import checked
-from agent_gym.support.checks import check_choice
+from agent_gym.support.checks import check_choice, check_flag
 from agent_gym.support.errors import AgentGymError, ConfigError, DataError
 
 _MAX_OBSERVATION = 65_536
@@ -132,10 +132,8 @@ class ALFWorldEnv(TextEnv):
         self.backend = check_choice("backend", Backend, backend)
         self.goals = check_choice("goals", Goals, goals)
         self.feedback = check_choice("feedback", FeedbackStyle, feedback)
-        if not isinstance(domain_randomization, bool):
-            raise ConfigError(f"domain_randomization must be true or false, got {domain_randomization!r}")
-        self.domain_randomization = domain_randomization
-        level = given.difficulty(difficulty)
+        self.domain_randomization = check_flag("domain_randomization", domain_randomization)
+        level = check_choice("difficulty", given.DIFFICULTIES, difficulty)
         knobs: dict[str, Any] = {
             "receptacles": receptacles,
             "objects": objects,

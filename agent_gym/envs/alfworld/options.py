@@ -1,19 +1,15 @@
-"""Arguments of the ALFWorld environment: what may be chosen, and reading what users give.
-
-A list may be given as its only item (`task_types=3`, `rooms="kitchen"`), because command lines and
-configuration files make that natural and a text taken for a list of letters would be a riddle.
-"""
+"""Arguments of the ALFWorld environment: what may be chosen, and reading what users give."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from agent_gym.envs.alfworld.data.household_data import Room
 from agent_gym.envs.alfworld.world.goals import TaskType
-from agent_gym.support.checks import check_choice
-from agent_gym.support.errors import ConfigError, suggest
+from agent_gym.support.checks import check_choice, several
+from agent_gym.support.errors import ConfigError
 
 
 class Backend(StrEnum):
@@ -49,18 +45,6 @@ DIFFICULTIES: Final[Mapping[str, Difficulty]] = {
 }
 
 
-def difficulty(name: Any) -> Difficulty:
-    """Return the defaults of a named difficulty.
-
-    Raises:
-        ConfigError: There is no such name.
-    """
-    known = list(DIFFICULTIES)
-    if name not in known:
-        raise ConfigError(f"difficulty must be one of {known}, got {name!r}.{suggest(str(name), known)}")
-    return DIFFICULTIES[name]
-
-
 def task_types(given: Any) -> tuple[TaskType, ...]:
     """Return task types by name or by the data set's id (1 to 6), in the order of the ids, each once.
 
@@ -70,19 +54,19 @@ def task_types(given: Any) -> tuple[TaskType, ...]:
     Raises:
         ConfigError: A name or an id is unknown.
     """
-    asked = {_task_type(value) for value in _several("task_types", given)}
+    asked = {_task_type(value) for value in several("task_types", given)}
     return tuple(kind for kind in TaskType if kind in asked)
 
 
 def rooms(given: Any) -> tuple[Room, ...]:
     """Return kinds of rooms by name, in a fixed order, each once; see `task_types`."""
-    asked = {check_choice("rooms", Room, value) for value in _several("rooms", given)}
+    asked = {check_choice("rooms", Room, value) for value in several("rooms", given)}
     return tuple(room for room in Room if room in asked)
 
 
 def scenes(given: Any) -> tuple[str, ...]:
     """Return floor plans as text: of a number, a text, a collection of them, or None for none."""
-    return tuple(str(value) for value in _several("scenes", given))
+    return tuple(str(value) for value in several("scenes", given))
 
 
 def _task_type(value: Any) -> TaskType:
@@ -92,13 +76,3 @@ def _task_type(value: Any) -> TaskType:
             return list(TaskType)[number - 1]
         raise ConfigError(f"task type ids are 1 to {len(TaskType)}, got {number}")
     return check_choice("task_types", TaskType, value)
-
-
-def _several(name: str, given: Any) -> tuple[Any, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, str | int | float):
-        return (given,)
-    if not isinstance(given, Iterable):
-        raise ConfigError(f"{name} must be a list, got {type(given).__name__}")
-    return tuple(given)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agent_gym.core.tasks import LazyTaskSet, SeedIds, Task, TaskSet
+from agent_gym.core.tasks import LazyTaskSet, SeedTaskSet, Task, TaskSet, check_split
 from agent_gym.envs.alfworld.data.generator import GeneratedSplit, HouseholdSpec, household_from_seed
 from agent_gym.envs.alfworld.data.index import TRAJECTORY_FILE
 from agent_gym.envs.alfworld.data.library import GameLibrary, shared_game
@@ -21,7 +21,7 @@ from agent_gym.envs.alfworld.world.game import Game, compile_game
 from agent_gym.envs.alfworld.world.gamefile import GameRecord, read_game_content
 from agent_gym.envs.alfworld.world.goals import TaskType
 from agent_gym.support.data import resolve_data
-from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.errors import ConfigError, DataError
 
 SPLIT_SIZES = {GeneratedSplit.TRAIN: 2**31, GeneratedSplit.VALID: 1_000, GeneratedSplit.TEST: 1_000}
 """Generated households of each split."""
@@ -90,7 +90,7 @@ def _file_of(record: Any) -> Path | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GeneratedHouseholds(TaskSet):
+class GeneratedHouseholds(SeedTaskSet):
     """Households generated from their seeds when they are fetched; splits share no content.
 
     Attributes:
@@ -101,28 +101,18 @@ class GeneratedHouseholds(TaskSet):
     spec: HouseholdSpec
     split: str
 
-    generated = True
+    sizes = SPLIT_SIZES
 
     def __post_init__(self) -> None:
-        names = [name.value for name in GeneratedSplit]
-        if self.split not in names:
-            raise ConfigError(
-                f"generated ALFWorld has the splits {names}, got {self.split!r} (valid_seen and valid_unseen "
-                f"belong to the real data, data=...).{suggest(self.split, names)}"
-            )
-        ids = SeedIds(f"gen/{self.spec.digest()}/{self.split}/", SPLIT_SIZES[GeneratedSplit(self.split)])
-        object.__setattr__(self, "_ids", ids)
+        note = "valid_seen and valid_unseen belong to the real data, data=..."
+        check_split("generated ALFWorld has", GeneratedSplit, self.split, note)
 
-    @property
-    def ids(self) -> SeedIds:
-        """Ids `gen/<digest of the spec>/<split>/<seed>`."""
-        ids: SeedIds = self._ids  # type: ignore[attr-defined]
-        return ids
+    def settings_name(self) -> str:
+        """Return the digest of the specification."""
+        return self.spec.digest()
 
-    def load(self, task_id: str) -> Task:
-        """Generate the household of an id."""
-        seed = self.ids.seed(task_id)
-        assert seed is not None  # get() and __getitem__ pass known ids only
+    def generate(self, task_id: str, seed: int) -> Task:
+        """Return the household of a seed."""
         record = _household(self.spec, GeneratedSplit(self.split), seed)
         return Task(task_id, record["task_type"], self.split, record)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from agent_gym.envs.searchqa.world.composer import MOST_HOPS, QuestionType
 from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldSpec
 from agent_gym.envs.searchqa.world.texts import Style
 from agent_gym.retrieval.base import Retriever
-from agent_gym.support.checks import check_choice, check_whole
+from agent_gym.support.checks import check_choice, check_whole, several
 from agent_gym.support.errors import ConfigError, suggest
 
 _TERSE_ENTITIES = 60
@@ -27,13 +27,13 @@ def question_spec(hops: Any, types: Any) -> QuestionSpec:
     Raises:
         ConfigError: One is out of range.
     """
-    kinds = tuple(dict.fromkeys(check_choice("types", QuestionType, kind) for kind in _several("types", types)))
+    kinds = tuple(dict.fromkeys(check_choice("types", QuestionType, kind) for kind in several("types", types)))
     if hops is None:
         from agent_gym.envs.searchqa.world.composer import HOPS
 
         least = min((HOPS[kind][0] for kind in kinds), default=1)
         return QuestionSpec((least, MOST_HOPS), kinds)
-    pair = tuple(_several("hops", hops))
+    pair = tuple(several("hops", hops))
     pair = pair * 2 if len(pair) == 1 else pair
     if len(pair) != 2:
         raise ConfigError(f"hops is a number or (fewest, most), got {hops!r}")
@@ -96,13 +96,3 @@ def _server(address: str, settings: Mapping[str, Any]) -> Retriever:
     if "dialect" in values:
         values["dialect"] = check_choice("dialect", Dialect, values["dialect"])
     return RemoteRetriever(address, RemoteConfig(**values))
-
-
-def _several(name: str, given: Any) -> tuple[Any, ...]:
-    if given is None:
-        return ()
-    if isinstance(given, str | int | float):
-        return (given,)
-    if not isinstance(given, Iterable):
-        raise ConfigError(f"{name} must be a list, got {type(given).__name__}")
-    return tuple(given)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from agent_gym.core.tasks import ListTaskSet, MixedTaskSet, SeedIds, Task, TaskSet
+from agent_gym.core.tasks import ListTaskSet, MixedTaskSet, SeedTaskSet, Task, TaskSet, check_split
 from agent_gym.envs.searchqa.questions.files import find_files, load_split
 from agent_gym.envs.searchqa.questions.question import Question
 from agent_gym.envs.searchqa.world.generator import (
     QuestionSpec,
     WorldKey,
     WorldSpec,
-    check_split,
     question_from_seed,
 )
 from agent_gym.envs.searchqa.world.library import generated_world
@@ -38,6 +37,15 @@ def _question(spec: QuestionSpec, key: WorldKey, seed: int) -> Question:
     return question_from_seed(generated_world(key), spec, seed)
 
 
+def generated_split(name: str) -> GeneratedSplit:
+    """Return the split of a name.
+
+    Raises:
+        ConfigError: Generated worlds have no such split.
+    """
+    return GeneratedSplit(check_split("generated SearchQA has", GeneratedSplit, name))
+
+
 def task_of(question: Question, task_id: str, split: str) -> Task:
     """Return the task of a question; its type is the source, or shape and hops of a generated question."""
     metadata = question.metadata
@@ -46,7 +54,7 @@ def task_of(question: Question, task_id: str, split: str) -> Task:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GeneratedQuestions(TaskSet):
+class GeneratedQuestions(SeedTaskSet):
     """Questions generated from their seeds when they are fetched; question n is about world n modulo the worlds.
 
     Attributes:
@@ -61,25 +69,19 @@ class GeneratedQuestions(TaskSet):
     split: str
     worlds: int
 
-    generated = True
+    sizes = SPLIT_SIZES
 
     def __post_init__(self) -> None:
-        split = check_split(self.split)
+        generated_split(self.split)
         if isinstance(self.worlds, bool) or self.worlds < 1:
             raise ConfigError(f"worlds must be at least 1, got {self.worlds!r}")
-        prefix = f"gen/{self.spec.digest(self.world, self.worlds)}/{self.split}/"
-        object.__setattr__(self, "_ids", SeedIds(prefix, SPLIT_SIZES[split]))
 
-    @property
-    def ids(self) -> SeedIds:
-        """Ids `gen/<digest of the settings>/<split>/<seed>`."""
-        ids: SeedIds = self._ids  # type: ignore[attr-defined]
-        return ids
+    def settings_name(self) -> str:
+        """Return the digest of the settings."""
+        return self.spec.digest(self.world, self.worlds)
 
-    def load(self, task_id: str) -> Task:
-        """Generate the question of an id."""
-        seed = self.ids.seed(task_id)
-        assert seed is not None  # get() and __getitem__ pass known ids only
+    def generate(self, task_id: str, seed: int) -> Task:
+        """Return the question of a seed."""
         key = WorldKey(self.world, GeneratedSplit(self.split), seed % self.worlds)
         return task_of(_question(self.spec, key, seed // self.worlds), task_id, self.split)
 

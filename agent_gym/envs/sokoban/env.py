@@ -28,7 +28,8 @@ from agent_gym.envs.sokoban.view import View, view_of
 from agent_gym.envs.sokoban.world.board import REWARD_STEP, Board
 from agent_gym.envs.sokoban.world.level import MAX_SIDE, Level
 from agent_gym.support.arguments import checked
-from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.checks import check_choice
+from agent_gym.support.errors import ConfigError, DataError
 
 _GOAL = "Push every box onto a goal."
 _TILE = 48  # pixels
@@ -60,14 +61,6 @@ DIFFICULTIES = {
     "10x10-4": Difficulty(10, 10, 4, 120),
     BOXOBAN: Difficulty(10, 10, 4, 200),
 }
-
-
-def _difficulty(name: str) -> Difficulty:
-    if name not in DIFFICULTIES:
-        raise ConfigError(
-            f"difficulty must be one of {list(DIFFICULTIES)}, got {name!r}.{suggest(name, DIFFICULTIES)}"
-        )
-    return DIFFICULTIES[name]
 
 
 class SokobanEnv(TextEnv):
@@ -188,7 +181,7 @@ class SokobanEnv(TextEnv):
         given_levels = levels is not None and not (isinstance(levels, str) and levels == GENERATED)
         # Levels from elsewhere may be large: unless a difficulty is named, they get the longest limit.
         usual = BOXOBAN if given_levels else self.default_difficulty
-        row = _difficulty(difficulty or usual)
+        row = check_choice("difficulty", DIFFICULTIES, difficulty or usual)
         max_turns = row.turns if max_turns is None else max_turns
         chosen = resolve_tasks(type(self), tasks, split, data)
         if chosen is None:
@@ -210,11 +203,7 @@ class SokobanEnv(TextEnv):
         )
         if max_actions_per_turn < 1:
             raise ConfigError(f"max_actions_per_turn must be at least 1, got {max_actions_per_turn}")
-        try:
-            self.symbols = Symbols(symbols)
-        except ValueError:
-            allowed = [kind.value for kind in Symbols]
-            raise ConfigError(f"symbols must be one of {allowed}, got {symbols!r}") from None
+        self.symbols = check_choice("symbols", Symbols, symbols)
         self.max_actions_per_turn = max_actions_per_turn
         self._legend = legend
         self._coordinates = coordinates

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from agent_gym.core.tasks import LazyTaskSet, ListTaskSet, SeedIds, Task, TaskSet
+from agent_gym.core.tasks import LazyTaskSet, ListTaskSet, SeedTaskSet, Task, TaskSet, check_split
 from agent_gym.envs.sokoban.data.generator import RoomSpec, room_from_seed
 from agent_gym.envs.sokoban.data.levels import LevelFiles
 from agent_gym.envs.sokoban.world.level import Level
 from agent_gym.support.data import resolve_data
-from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.errors import ConfigError, DataError
 from agent_gym.support.seeding import derive_seed
 
 GENERATED = "generated"
@@ -39,18 +39,8 @@ def _size(spec: RoomSpec) -> str:
     return f"{spec.height}x{spec.width}-{spec.boxes}"
 
 
-def _slug(spec: RoomSpec) -> str:
-    """Name a specification in ids: `6x6-1`, with limits `6x6-1-p3to8-m15`."""
-    name = _size(spec) + ("-open" if spec.open_floor else "")
-    if spec.min_pushes is not None or spec.max_pushes is not None:
-        low = "" if spec.min_pushes is None else spec.min_pushes
-        high = "" if spec.max_pushes is None else spec.max_pushes
-        name += f"-p{low}to{high}"
-    return name if spec.max_moves is None else f"{name}-m{spec.max_moves}"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class GeneratedRooms(TaskSet):
+class GeneratedRooms(SeedTaskSet):
     """Rooms generated from their seeds when they are fetched.
 
     Splits never share a room, not even rotated or mirrored: a room's content decides its split.
@@ -63,26 +53,23 @@ class GeneratedRooms(TaskSet):
     spec: RoomSpec
     split: str
 
-    generated = True
+    sizes = SPLIT_SIZES
 
     def __post_init__(self) -> None:
-        if self.split not in SPLIT_SIZES:
-            raise ConfigError(
-                f"generated Sokoban has the splits {list(SPLIT_SIZES)}, got {self.split!r}."
-                f"{suggest(self.split, SPLIT_SIZES)}"
-            )
-        object.__setattr__(self, "_ids", SeedIds(f"gen/{_slug(self.spec)}/{self.split}/", SPLIT_SIZES[self.split]))
+        check_split("generated Sokoban has", SPLIT_SIZES, self.split)
 
-    @property
-    def ids(self) -> SeedIds:
-        """Ids `gen/<spec>/<split>/<seed>`."""
-        ids: SeedIds = self._ids  # type: ignore[attr-defined]
-        return ids
+    def settings_name(self) -> str:
+        """Return size, boxes and limits: `6x6-1`, with limits `6x6-1-p3to8-m15`."""
+        spec = self.spec
+        name = _size(spec) + ("-open" if spec.open_floor else "")
+        if spec.min_pushes is not None or spec.max_pushes is not None:
+            low = "" if spec.min_pushes is None else spec.min_pushes
+            high = "" if spec.max_pushes is None else spec.max_pushes
+            name += f"-p{low}to{high}"
+        return name if spec.max_moves is None else f"{name}-m{spec.max_moves}"
 
-    def load(self, task_id: str) -> Task:
-        """Generate the room of an id."""
-        seed = self.ids.seed(task_id)
-        assert seed is not None  # get() and __getitem__ pass known ids only
+    def generate(self, task_id: str, seed: int) -> Task:
+        """Return the room of a seed."""
         return Task(task_id, _size(self.spec), self.split, _room(self.spec, self.split, seed))
 
 
@@ -153,11 +140,7 @@ def _share(ids: Iterable[str], split: str, room: Callable[[str], Level]) -> tupl
     if split == ALL:
         return tuple(ids)
     names = [name for name, _ in _SHARES]
-    if split not in names:
-        raise ConfigError(
-            f"levels without splits of their own have the splits {[*reversed(names), ALL]}, got {split!r}."
-            f"{suggest(split, names)}"
-        )
+    check_split("levels without splits of their own have", [*reversed(names), ALL], split)
     chosen = tuple(level for level in ids if _bucket(room(level)) == split)
     if not chosen:
         raise DataError(f"split {split!r} of these levels is empty; use split='all' for small collections")

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from agent_gym.envs.webshop.data.generator import Detail, ShopSpec
 from agent_gym.support.checks import check_choice
-from agent_gym.support.errors import ConfigError, suggest
 
 DIFFICULTIES: Final[Mapping[str, ShopSpec]] = {
     "tiny": ShopSpec(
@@ -35,12 +34,8 @@ def shop_spec(difficulty: Any, knobs: Mapping[str, Any]) -> ShopSpec:
     Raises:
         ConfigError: There is no such difficulty, or a number is out of range.
     """
-    if difficulty not in DIFFICULTIES:
-        known = list(DIFFICULTIES)
-        raise ConfigError(
-            f"difficulty must be one of {known}, got {difficulty!r}.{suggest(str(difficulty), known)}"
-        )
+    named = check_choice("difficulty", DIFFICULTIES, difficulty)
     values = dict(knobs)
     if "detail" in values:
         values["detail"] = check_choice("detail", Detail, values["detail"])
-    return replace(DIFFICULTIES[difficulty], **values)
+    return replace(named, **values)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import overload
 
-from agent_gym.core.tasks import Task, TaskSet
+from agent_gym.core.tasks import Task, TaskSet, check_split
 from agent_gym.envs.webshop.data.catalogues import ShopWorld
 from agent_gym.envs.webshop.data.splits import ALL, Split
 from agent_gym.envs.webshop.data.store import Store
 from agent_gym.envs.webshop.world.kinds import GoalKind
-from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.errors import DataError
 
 SPLITS = (*(split.value for split in Split), ALL)
 
@@ -79,10 +79,7 @@ class GoalTasks(TaskSet):
     split: str
 
     def __post_init__(self) -> None:
-        if self.split not in SPLITS:
-            raise ConfigError(
-                f"WebShop has the splits {list(SPLITS)}, got {self.split!r}.{suggest(self.split, SPLITS)}"
-            )
+        check_split("WebShop has", SPLITS, self.split)
 
     @cached_property
     def _ids(self) -> GoalIds:

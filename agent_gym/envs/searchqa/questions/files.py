@@ -9,11 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agent_gym.core.tasks import check_split
 from agent_gym.envs.searchqa.questions.formats import ENDINGS, ending_of, read_questions, stem_of
 from agent_gym.envs.searchqa.questions.question import Question
 from agent_gym.envs.searchqa.questions.scoring import normalise_squad
 from agent_gym.support.data import resolve_data
-from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.errors import ConfigError, DataError
 from agent_gym.support.seeding import derive_seed
 
 TRAIN, VALID, TEST, ALL = "train", "valid", "test", "all"
@@ -108,8 +109,7 @@ def load_split(files: Iterable[QuestionFile], split: str | None) -> tuple[str, d
     if split is None:
         named = {file.split for file in files}
         split = TRAIN if TRAIN in named else TEST if named - {""} else ALL
-    if split not in SPLITS:
-        raise ConfigError(f"question files have the splits {list(SPLITS)}, got {split!r}.{suggest(split, SPLITS)}")
+    check_split("question files have", SPLITS, split)
     chosen: dict[str, list[Question]] = {}
     for file in files:
         own = _plays_as({other.split for other in files if other.source == file.source}, file.split)

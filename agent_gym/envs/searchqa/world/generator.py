@@ -19,7 +19,7 @@ from agent_gym.envs.searchqa.world.facts import LEAST_ENTITIES, Dice, World, mak
 from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.envs.searchqa.world.texts import MOST_TOGETHER, Style, make_passages
 from agent_gym.retrieval.base import Passage
-from agent_gym.support.errors import ConfigError, DataError, suggest
+from agent_gym.support.errors import ConfigError, DataError
 from agent_gym.support.files import make_folder
 from agent_gym.support.seeding import generator, stable_hash
 
@@ -254,15 +254,3 @@ def export_world(key: WorldKey, spec: QuestionSpec, count: int, folder: str | Pa
         manifest["files"][name] = {"rows": len(lines), "sha256": sha256(content).hexdigest()}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
     return manifest
-
-
-def check_split(split: str) -> GeneratedSplit:
-    """Return the split of a name.
-
-    Raises:
-        ConfigError: Generated worlds have no such split.
-    """
-    names = [member.value for member in GeneratedSplit]
-    if split not in names:
-        raise ConfigError(f"generated SearchQA has the splits {names}, got {split!r}.{suggest(split, names)}")
-    return GeneratedSplit(split)

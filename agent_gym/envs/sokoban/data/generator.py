@@ -19,7 +19,7 @@ from agent_gym.envs.sokoban.data.reverse_play import Start, reverse_play
 from agent_gym.envs.sokoban.world.geometry import bitboard
 from agent_gym.envs.sokoban.world.level import Level
 from agent_gym.envs.sokoban.world.solver import Budget, NotSolvedError, solve
-from agent_gym.support.errors import ConfigError
+from agent_gym.support.errors import ConfigError, suggest
 
 MAX_ROOM_SIDE = 50
 """Most rows or columns of a generated room."""
@@ -159,7 +159,9 @@ def _split(name: str) -> Split:
     try:
         return Split(name)
     except ValueError:
-        raise ConfigError(f"expected a split of {', '.join(Split)}, found {name!r}") from None
+        raise ConfigError(
+            f"expected a split of {', '.join(Split)}, found {name!r}.{suggest(name, Split)}"
+        ) from None
 
 
 def _generate(spec: RoomSpec, draws: Draws, split: Split | None) -> Level:
