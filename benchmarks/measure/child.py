@@ -37,4 +37,9 @@ def run_child(command: Sequence[str], job: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_module(name: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """Run a module of this package with this interpreter; see `run_child`."""
-    return run_child([sys.executable, "-m", name], job)
+    return run_child(module_command(name), job)
+
+
+def module_command(name: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module with this interpreter, whatever the working directory holds."""
+    return [sys.executable, "-P", "-m", name, *arguments]

@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from agent_gym.support.errors import ConfigError, suggest
-from benchmarks.measure.child import run_child
+from benchmarks.measure.child import module_command, run_child
 from benchmarks.measure.memory import peak_mib
 from trainers.policy.logprobs import HeadReader, token_stats
 from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
@@ -96,7 +96,7 @@ def measure(job: HeadJob) -> dict[str, Any]:
 
 
 def _child(job: HeadJob, way: Way, file: Path) -> HeadFigures:
-    command = [sys.executable, "-m", "benchmarks.measure.head", _CHILD]
+    command = module_command("benchmarks.measure.head", _CHILD)
     return HeadFigures(**run_child(command, {"job": asdict(job), "way": way.value, "file": str(file)}))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 from agent_gym.support.errors import AgentGymError
+from benchmarks.measure.child import module_command
 
 _STOP_SECONDS = 60.0
 
@@ -25,7 +25,7 @@ def start_server(*arguments: str, ready: str, one_thread: bool = False) -> tuple
     Raises:
         AgentGymError: The server did not start.
     """
-    command = [sys.executable, "-m", "agent_gym", "serve", *arguments]
+    command = module_command("agent_gym", "serve", *arguments)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"} if one_thread else None
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert server.stdout is not None

@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_gym.core.make import make_env
 from agent_gym.support.seeding import generator
-from benchmarks.measure.child import run_child
+from benchmarks.measure.child import module_command, run_child
 from benchmarks.measure.memory import private_kib, resident_mib
 from benchmarks.measure.throughput.rates import cpu_rate, durations
 
@@ -138,7 +138,7 @@ def _new_searches(env: Any, seconds: float) -> float:
 
 def _memory_child(options: Mapping[str, Any], count: int) -> dict[str, float]:
     """Return the resident memory in MiB of a fresh process with so many environments, each amid an episode."""
-    command = [sys.executable, "-m", "benchmarks.measure.throughput.webshop", "memory"]
+    command = module_command("benchmarks.measure.throughput.webshop", "memory")
     return run_child(command, {"options": dict(options), "count": count})
 
 
