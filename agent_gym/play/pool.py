@@ -120,7 +120,14 @@ class ProcessPoolRunner(WorkerPool[PipeWorker]):
         count = min(n_slots, (os.cpu_count() or 1) if n_workers is None else n_workers)
         make = IdMaker(env_id, dict(env_kwargs or {}))
         workers = [PipeWorker(make) for _ in range(count)]
-        super().__init__(env_id, workers, n_slots, timeout_s, max_restarts, start_timeout_s)
+        super().__init__(
+            env_id,
+            workers,
+            n_slots,
+            timeout_s=timeout_s,
+            max_restarts=max_restarts,
+            start_timeout_s=start_timeout_s,
+        )
 
     @property
     def worker_pids(self) -> list[int]:

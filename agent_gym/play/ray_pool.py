@@ -205,7 +205,14 @@ class RayPoolRunner(WorkerPool[RayWorker]):
             cpus = os.cpu_count() if address == LOCAL else self._ray.cluster_resources().get("CPU")
             n_workers = max(1, int((cpus or 1) / _ACTOR_CPUS))
         workers = [RayWorker(self._ray, make) for _ in range(min(n_slots, n_workers))]
-        super().__init__(env_id, workers, n_slots, timeout_s, max_restarts, start_timeout_s)
+        super().__init__(
+            env_id,
+            workers,
+            n_slots,
+            timeout_s=timeout_s,
+            max_restarts=max_restarts,
+            start_timeout_s=start_timeout_s,
+        )
 
     @property
     def worker_pids(self) -> list[int]:

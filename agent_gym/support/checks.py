@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar, overload
 
@@ -18,9 +18,9 @@ def check_choice(name: str, known: type[Choice], given: object, *, quoted: bool 
 @overload
 def check_choice(name: str, known: Mapping[str, Value], given: object, *, quoted: bool = ...) -> Value: ...
 @overload
-def check_choice(name: str, known: Collection[str], given: object, *, quoted: bool = ...) -> str: ...
+def check_choice(name: str, known: Sequence[str], given: object, *, quoted: bool = ...) -> str: ...
 def check_choice(
-    name: str, known: type[StrEnum] | Mapping[str, Any] | Collection[str], given: object, *, quoted: bool = False
+    name: str, known: type[StrEnum] | Mapping[str, Any] | Sequence[str], given: object, *, quoted: bool = False
 ) -> Any:
     """Return what a user named: the member of an enumeration, the value in a table, or the name itself.
 

@@ -23,7 +23,11 @@ from agent_gym.envs.alfworld.world.goals import TaskType
 from agent_gym.support.data import resolve_data
 from agent_gym.support.errors import ConfigError, DataError
 
-SPLIT_SIZES = {GeneratedSplit.TRAIN: 2**31, GeneratedSplit.VALID: 1_000, GeneratedSplit.TEST: 1_000}
+SPLIT_SIZES: Mapping[str, int] = {
+    GeneratedSplit.TRAIN: 2**31,
+    GeneratedSplit.VALID: 1_000,
+    GeneratedSplit.TEST: 1_000,
+}
 """Generated households of each split."""
 FILE_KEY = "game_file"
 _CACHED = 256

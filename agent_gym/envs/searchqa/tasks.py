@@ -25,7 +25,11 @@ from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.support.errors import ConfigError, suggest
 
 GENERATED = "generated"
-SPLIT_SIZES = {GeneratedSplit.TRAIN: 2**31, GeneratedSplit.VALID: 10_000, GeneratedSplit.TEST: 10_000}
+SPLIT_SIZES: Mapping[str, int] = {
+    GeneratedSplit.TRAIN: 2**31,
+    GeneratedSplit.VALID: 10_000,
+    GeneratedSplit.TEST: 10_000,
+}
 """Generated questions of each split."""
 OTHER_WORLDS = 4
 """Worlds of the valid and of the test split."""

@@ -190,7 +190,13 @@ class SokobanEnv(TextEnv):
             if size is None and boxes is None and max_moves is None:
                 max_moves = row.turns  # rooms of a named difficulty fit its turn limit
             spec = RoomSpec(
-                height, width, row.boxes if boxes is None else boxes, least, most, max_moves, bool(open_floor)
+                height,
+                width,
+                row.boxes if boxes is None else boxes,
+                min_pushes=least,
+                max_pushes=most,
+                max_moves=max_moves,
+                open_floor=bool(open_floor),
             )
             chosen = choose_tasks(GENERATED if levels is None else levels, split, spec, collection)
         super().__init__(

@@ -111,7 +111,7 @@ def _disc(canvas: _Canvas, row_at: float, column_at: float, radius: float, colou
 def _floor(tile: int) -> _Canvas:
     canvas = np.empty((tile * _OVERSAMPLING, tile * _OVERSAMPLING, 3))
     canvas[:] = _FLOOR_EDGE_RGB
-    _box(canvas, 0.03, 0.03, 0.97, 0.97, _FLOOR_RGB)
+    _box(canvas, 0.03, 0.03, 0.97, 0.97, colour=_FLOOR_RGB)
     return canvas
 
 
@@ -123,8 +123,8 @@ def _wall(tile: int) -> _Canvas:
         top, bottom = course / courses + gap, (course + 1) / courses - gap
         # Every other course is shifted by half a brick, so that bricks join over neighbouring tiles.
         for left in (0.0, 0.5) if course % 2 == 0 else (-0.25, 0.25, 0.75):
-            _box(canvas, top, left + gap, bottom, left + 0.5 - gap, _BRICK_RGB)
-            _box(canvas, top, left + gap, top + 0.05, left + 0.5 - gap, _BRICK_LIGHT_RGB)
+            _box(canvas, top, left + gap, bottom, left + 0.5 - gap, colour=_BRICK_RGB)
+            _box(canvas, top, left + gap, top + 0.05, left + 0.5 - gap, colour=_BRICK_LIGHT_RGB)
     return canvas
 
 
@@ -137,12 +137,12 @@ def _goal(canvas: _Canvas, radius: float) -> _Canvas:
 
 
 def _crate(canvas: _Canvas, wood: _Colour, dark: _Colour, light: _Colour) -> _Canvas:
-    _box(canvas, 0.07, 0.07, 0.93, 0.93, dark)
-    _box(canvas, 0.1, 0.1, 0.9, 0.9, light)
-    _box(canvas, 0.22, 0.22, 0.78, 0.78, dark)
+    _box(canvas, 0.07, 0.07, 0.93, 0.93, colour=dark)
+    _box(canvas, 0.1, 0.1, 0.9, 0.9, colour=light)
+    _box(canvas, 0.22, 0.22, 0.78, 0.78, colour=dark)
     for plank in range(3):
         left = 0.25 + plank * 0.18
-        _box(canvas, 0.25, left, 0.75, left + 0.15, wood)
+        _box(canvas, 0.25, left, 0.75, left + 0.15, colour=wood)
     row, column = _grid(canvas)
     inside = (row > 0.22) & (row < 0.78) & (column > 0.22) & (column < 0.78)
     across = np.abs(row + column - 1)
@@ -159,10 +159,10 @@ def _dot(canvas: _Canvas) -> _Canvas:
 
 
 def _player(canvas: _Canvas) -> _Canvas:
-    _box(canvas, 0.66, 0.37, 0.9, 0.48, _TROUSERS_RGB)
-    _box(canvas, 0.66, 0.52, 0.9, 0.63, _TROUSERS_RGB)
-    _box(canvas, 0.43, 0.34, 0.7, 0.66, _SHIRT_RGB)
-    _box(canvas, 0.44, 0.23, 0.53, 0.77, _SHIRT_RGB)
+    _box(canvas, 0.66, 0.37, 0.9, 0.48, colour=_TROUSERS_RGB)
+    _box(canvas, 0.66, 0.52, 0.9, 0.63, colour=_TROUSERS_RGB)
+    _box(canvas, 0.43, 0.34, 0.7, 0.66, colour=_SHIRT_RGB)
+    _box(canvas, 0.44, 0.23, 0.53, 0.77, colour=_SHIRT_RGB)
     _disc(canvas, 0.49, 0.21, 0.06, _SKIN_RGB)
     _disc(canvas, 0.49, 0.79, 0.06, _SKIN_RGB)
     _disc(canvas, 0.26, 0.5, 0.17, _HAIR_RGB)

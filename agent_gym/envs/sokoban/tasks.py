@@ -6,7 +6,7 @@ plays any level.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from agent_gym.support.errors import ConfigError, DataError
 from agent_gym.support.seeding import derive_seed
 
 GENERATED = "generated"
-SPLIT_SIZES = {"train": 2**31, "valid": 10_000, "test": 10_000}
+SPLIT_SIZES: Mapping[str, int] = {"train": 2**31, "valid": 10_000, "test": 10_000}
 """Generated rooms of each split."""
 ALL = "all"
 """Split of a file or list of levels that has no splits of its own."""

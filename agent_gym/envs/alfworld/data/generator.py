@@ -233,7 +233,15 @@ def _draw(spec: HouseholdSpec, rng: random.Random) -> Household:
         for _ in range(count if possible else 0):
             name = rng.choice(possible)
             things.append(PlacedThing(name, rng.choice(homes[name])))
-    return Household(task_type, room, thing, target, tuple(furniture), tuple(things), rng.getrandbits(64))
+    return Household(
+        task_type,
+        room,
+        thing,
+        target=target,
+        furniture=tuple(furniture),
+        things=tuple(things),
+        layout_seed=rng.getrandbits(64),
+    )
 
 
 def _furnish(spec: HouseholdSpec, room: Room, needed: list[str], rng: random.Random) -> list[PlacedFurniture]:

@@ -149,7 +149,16 @@ def build_index(folder: str | Path, cache: Path | None = None) -> GameIndex:
         if verdict == "ok":
             scene = task.rpartition("-")[2]
             folder_path = root / split / task / trial
-            entries.append(GameEntry(task_id, split, TaskType(kind), scene, folder_path, (size, modified)))
+            entries.append(
+                GameEntry(
+                    task_id,
+                    split,
+                    task_type=TaskType(kind),
+                    scene=scene,
+                    folder=folder_path,
+                    stamp=(size, modified),
+                )
+            )
         elif verdict.startswith("broken: "):
             broken.append(verdict.removeprefix("broken: "))
         else:

@@ -117,7 +117,7 @@ class Composer:
         start = dice.below(len(self.world.entities))
         made = Composition(QuestionType.BRIDGE, named=[start])
         name = self.world.entities[start].name
-        return self._walk(dice, made, start, name, name, hops)
+        return self._walk(dice, made, start, phrase=name, ref=name, hops=hops)
 
     def _intersection(self, dice: Dice, hops: int) -> Composition | None:
         kind = dice.choice(tuple(CROSSED))
@@ -134,7 +134,7 @@ class Composer:
             phrase = f"{kind.value} with {one} {names[0]} and {other} {names[1]}"
         else:
             phrase = dice.choice(wordings).format(a=names[0], b=names[1])
-        return self._walk(dice, made, found, phrase, len(made.plan) - 1, hops, avoid=(one, other))
+        return self._walk(dice, made, found, phrase=phrase, ref=len(made.plan) - 1, hops=hops, avoid=(one, other))
 
     def _comparison(self, dice: Dice, hops: int) -> Composition | None:
         kind = dice.choice(tuple(COMPARED))
@@ -156,7 +156,7 @@ class Composer:
             phrase = f"{'least' if least else 'most'} {relation} among {names[0]} and {names[1]}"
         else:
             phrase = f"whichever of {names[0]} and {names[1]} {less if least else more}"
-        done = self._walk(dice, made, winner, phrase, 2, hops, avoid=(relation,))
+        done = self._walk(dice, made, winner, phrase=phrase, ref=2, hops=hops, avoid=(relation,))
         # Both ways to one answer would make the comparison idle.
         return None if done is None or self._arrives(loser, done) else done
 
@@ -178,7 +178,9 @@ class Composer:
         else:
             happened = {"birth_year": "was born", "founded": "was founded", "year": "appeared"}[relation]
             phrase = f"the event held in {city} in the year in which {entity.name} {happened}"
-        return self._walk(dice, made, event, phrase, len(made.plan) - 1, hops, avoid=("place", "year"))
+        return self._walk(
+            dice, made, event, phrase=phrase, ref=len(made.plan) - 1, hops=hops, avoid=("place", "year")
+        )
 
     # Parts -------------------------------------------------------------------------------------------------------
 

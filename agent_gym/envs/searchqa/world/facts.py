@@ -178,7 +178,7 @@ def make_world(
         near_names: Share of the entities whose name differs from another's in its ending only.
         short_names: Bare two-syllable names in lower case for every kind.
     """
-    return _Builder(rng, split, size, aliases, near_names, short_names).build()
+    return _Builder(rng, split, size, aliases=aliases, near_names=near_names, short_names=short_names).build()
 
 
 class _Builder:

@@ -69,7 +69,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.YEAR,
         ("the birth year of {}",),
         ("In which year was {} born?", "What is the birth year of {}?"),
-        ("{s} was born in the year {o}.", "The birth of {s} is dated to {o}."),
+        sentences=("{s} was born in the year {o}.", "The birth of {s} is dated to {o}."),
     ),
     Relation(
         "birthplace",
@@ -77,7 +77,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.CITY,
         ("the birthplace of {}", "the city where {} was born"),
         ("In which city was {} born?", "What is the birthplace of {}?"),
-        ("{s} grew up in the native city of {o}.", "The birthplace of {s} is the city of {o}."),
+        sentences=("{s} grew up in the native city of {o}.", "The birthplace of {s} is the city of {o}."),
     ),
     Relation(
         "employer",
@@ -85,7 +85,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.ORGANISATION,
         ("the employer of {}", "the organisation that {} worked for"),
         ("Which organisation did {} work for?", "Who was the employer of {}?"),
-        ("{s} worked for {o}.", "For many years {s} was employed by {o}."),
+        sentences=("{s} worked for {o}.", "For many years {s} was employed by {o}."),
     ),
     Relation(
         "spouse",
@@ -93,7 +93,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the spouse of {}", "the person married to {}"),
         ("Who was married to {}?", "Who was the spouse of {}?"),
-        ("{s} was married to {o}.", "The spouse of {s} was {o}."),
+        sentences=("{s} was married to {o}.", "The spouse of {s} was {o}."),
     ),
     Relation(
         "teacher",
@@ -101,7 +101,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the teacher of {}", "the person who taught {}"),
         ("Who taught {}?", "Who was the teacher of {}?"),
-        ("{s} was taught by {o}.", "As a pupil {s} learned everything from {o}."),
+        sentences=("{s} was taught by {o}.", "As a pupil {s} learned everything from {o}."),
     ),
     Relation(
         "profession",
@@ -109,7 +109,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.PROFESSION,
         ("the profession of {}",),
         ("What was the profession of {}?",),
-        ("{s} made a living as a {o}.", "By profession {s} was a {o}."),
+        sentences=("{s} made a living as a {o}.", "By profession {s} was a {o}."),
     ),
     Relation(
         "region",
@@ -117,7 +117,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.REGION,
         ("the region of {}", "the region in which {} lies"),
         ("In which region does {} lie?", "Which region does {} belong to?"),
-        ("{s} lies in the region of {o}.", "The region around {s} is called {o}."),
+        sentences=("{s} lies in the region of {o}.", "The region around {s} is called {o}."),
     ),
     Relation(
         "founder",
@@ -125,7 +125,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the founder of {}", "the person who founded {}"),
         ("Who founded {}?", "Who was the founder of {}?"),
-        ("{s} was founded by {o}.", "The founder of {s} was {o}."),
+        sentences=("{s} was founded by {o}.", "The founder of {s} was {o}."),
     ),
     Relation(
         "river",
@@ -133,7 +133,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.RIVER,
         ("the river of {}", "the river that flows through {}"),
         ("Which river flows through {}?", "On which river does {} stand?"),
-        ("{s} stands on the river {o}.", "The river that flows through {s} is the {o}."),
+        sentences=("{s} stands on the river {o}.", "The river that flows through {s} is the {o}."),
     ),
     Relation(
         "population",
@@ -141,7 +141,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.NUMBER,
         ("the population of {}",),
         ("How many inhabitants does {} have?", "What is the population of {}?"),
-        ("{s} has {o} inhabitants.", "The population of {s} is {o}."),
+        sentences=("{s} has {o} inhabitants.", "The population of {s} is {o}."),
     ),
     Relation(
         "founded",
@@ -149,7 +149,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.YEAR,
         ("the founding year of {}",),
         ("In which year was {} founded?",),
-        ("{s} was settled in the year {o}.", "The settlement of {s} dates from {o}."),
+        sentences=("{s} was settled in the year {o}.", "The settlement of {s} dates from {o}."),
     ),
     Relation(
         "capital",
@@ -157,7 +157,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.CITY,
         ("the capital of {}", "the capital city of {}"),
         ("What is the capital of {}?", "Which city is the capital of {}?"),
-        ("{s} has its capital at {o}.", "The capital of {s} is {o}."),
+        sentences=("{s} has its capital at {o}.", "The capital of {s} is {o}."),
     ),
     Relation(
         "governor",
@@ -165,7 +165,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the governor of {}", "the person who governs {}"),
         ("Who governs {}?", "Who is the governor of {}?"),
-        ("{s} is governed by {o}.", "The governor of {s} is {o}."),
+        sentences=("{s} is governed by {o}.", "The governor of {s} is {o}."),
     ),
     Relation(
         "emblem",
@@ -173,7 +173,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.SPECIES,
         ("the emblem of {}", "the species on the emblem of {}"),
         ("Which species is the emblem of {}?",),
-        ("{s} has the {o} as its emblem.", "The emblem of {s} shows the {o}."),
+        sentences=("{s} has the {o} as its emblem.", "The emblem of {s} shows the {o}."),
     ),
     Relation(
         "area",
@@ -181,7 +181,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.NUMBER,
         ("the area of {}",),
         ("How many square kilometres does {} cover?", "What is the area of {} in square kilometres?"),
-        ("{s} covers {o} square kilometres.", "The area of {s} is {o} square kilometres."),
+        sentences=("{s} covers {o} square kilometres.", "The area of {s} is {o} square kilometres."),
     ),
     Relation(
         "hq",
@@ -189,7 +189,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.CITY,
         ("the headquarters city of {}", "the city where {} has its headquarters"),
         ("In which city does {} have its headquarters?", "What is the headquarters city of {}?"),
-        ("{s} has its headquarters in {o}.", "The main office of {s} is in {o}."),
+        sentences=("{s} has its headquarters in {o}.", "The main office of {s} is in {o}."),
     ),
     Relation(
         "founder",
@@ -197,7 +197,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the founder of {}", "the person who founded {}"),
         ("Who founded {}?", "Who was the founder of {}?"),
-        ("{s} was founded by {o}.", "The founder of {s} was {o}."),
+        sentences=("{s} was founded by {o}.", "The founder of {s} was {o}."),
     ),
     Relation(
         "founded",
@@ -205,7 +205,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.YEAR,
         ("the founding year of {}",),
         ("In which year was {} founded?",),
-        ("{s} was established in the year {o}.", "The establishment of {s} dates from {o}."),
+        sentences=("{s} was established in the year {o}.", "The establishment of {s} dates from {o}."),
     ),
     Relation(
         "author",
@@ -213,7 +213,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the author of {}", "the person who wrote {}"),
         ("Who wrote {}?", "Who is the author of {}?"),
-        ("{s} was written by {o}.", "The author of {s} is {o}."),
+        sentences=("{s} was written by {o}.", "The author of {s} is {o}."),
     ),
     Relation(
         "publisher",
@@ -221,7 +221,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.ORGANISATION,
         ("the publisher of {}", "the organisation that published {}"),
         ("Which organisation published {}?", "Who is the publisher of {}?"),
-        ("{s} was published by {o}.", "The publisher of {s} was {o}."),
+        sentences=("{s} was published by {o}.", "The publisher of {s} was {o}."),
     ),
     Relation(
         "setting",
@@ -229,7 +229,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.CITY,
         ("the setting of {}", "the city in which {} is set"),
         ("In which city is {} set?", "Which city is the setting of {}?"),
-        ("{s} is set in the streets of {o}.", "The story of {s} takes place in {o}."),
+        sentences=("{s} is set in the streets of {o}.", "The story of {s} takes place in {o}."),
     ),
     Relation(
         "year",
@@ -237,7 +237,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.YEAR,
         ("the publication year of {}",),
         ("In which year did {} appear?",),
-        ("{s} appeared in the year {o}.", "The first printing of {s} is from {o}."),
+        sentences=("{s} appeared in the year {o}.", "The first printing of {s} is from {o}."),
     ),
     Relation(
         "place",
@@ -245,7 +245,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.CITY,
         ("the host city of {}", "the city where {} was held"),
         ("In which city was {} held?", "What is the host city of {}?"),
-        ("{s} was held in the city of {o}.", "The host city of {s} was {o}."),
+        sentences=("{s} was held in the city of {o}.", "The host city of {s} was {o}."),
     ),
     Relation(
         "leader",
@@ -253,7 +253,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the leader of {}", "the person who led {}"),
         ("Who led {}?", "Who was the leader of {}?"),
-        ("{s} was led by {o}.", "The leader of {s} was {o}."),
+        sentences=("{s} was led by {o}.", "The leader of {s} was {o}."),
     ),
     Relation(
         "year",
@@ -261,7 +261,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.YEAR,
         ("the year of {}",),
         ("In which year did {} happen?",),
-        ("{s} happened in the year {o}.", "The date of {s} is {o}."),
+        sentences=("{s} happened in the year {o}.", "The date of {s} is {o}."),
     ),
     Relation(
         "habitat",
@@ -269,7 +269,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.REGION,
         ("the habitat of {}", "the region where {} lives"),
         ("In which region does {} live?", "Which region is the habitat of {}?"),
-        ("{s} lives in the region of {o}.", "The habitat of {s} is {o}."),
+        sentences=("{s} lives in the region of {o}.", "The habitat of {s} is {o}."),
     ),
     Relation(
         "describer",
@@ -277,7 +277,7 @@ RELATIONS: tuple[Relation, ...] = (
         Kind.PERSON,
         ("the describer of {}", "the person who first described {}"),
         ("Who first described {}?",),
-        ("{s} was first described by {o}.", "The first description of {s} is by {o}."),
+        sentences=("{s} was first described by {o}.", "The first description of {s} is by {o}."),
     ),
     Relation(
         "year",
@@ -285,7 +285,7 @@ RELATIONS: tuple[Relation, ...] = (
         Value.YEAR,
         ("the year of description of {}",),
         ("In which year was {} first described?",),
-        ("{s} was first described in the year {o}.", "The first record of {s} is from {o}."),
+        sentences=("{s} was first described in the year {o}.", "The first record of {s} is from {o}."),
     ),
 )
 

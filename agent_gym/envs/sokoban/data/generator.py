@@ -219,7 +219,12 @@ def _open_room(spec: RoomSpec, draws: Draws, split: Split | None) -> Level:
     for _ in range(_LAYOUTS):
         *placed, player = draws.sample(cells, 2 * spec.boxes + 1)
         level = Level(
-            height, width, walls, frozenset(placed[: spec.boxes]), frozenset(placed[spec.boxes :]), player
+            height,
+            width,
+            walls=walls,
+            goals=frozenset(placed[: spec.boxes]),
+            boxes=frozenset(placed[spec.boxes :]),
+            player=player,
         )
         if split is None or split_of(level) is split:
             return level
@@ -254,7 +259,9 @@ class _Layout:
         if start is None:
             return None
         walls = frozenset(range(height * width)).difference(self.cells)
-        return Level(height, width, walls, frozenset(self.goals), start.boxes, start.player), start
+        return Level(
+            height, width, walls=walls, goals=frozenset(self.goals), boxes=start.boxes, player=start.player
+        ), start
 
 
 def _layout(spec: RoomSpec, steps: int, draws: Draws) -> _Layout | None:

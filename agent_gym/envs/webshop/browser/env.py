@@ -218,7 +218,15 @@ def page_address(session: Session) -> Address:
     """Return the site's address of the page that a session is on."""
     page = session.page()
     asin = "" if page.product is None else page.product.asin
-    return Address(page.kind, session.name, page.keywords, page.number, asin, page.selected, page.sub_page)
+    return Address(
+        page.kind,
+        session.name,
+        keywords=page.keywords,
+        number=page.number,
+        asin=asin,
+        selected=page.selected,
+        sub_page=page.sub_page,
+    )
 
 
 def _signature() -> inspect.Signature:

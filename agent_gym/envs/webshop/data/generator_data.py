@@ -80,20 +80,38 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
             "dry clean, everyday wear, wash cold, water resistant"
         ),
         (
-            Kind("hoodie", "men's hoodies", "Men › Clothing › Hoodies", _CLOTHES, (18, 60), ("gym", "winter")),
-            Kind("polo shirt", "men's polos", "Men › Clothing › Shirts", _CLOTHES, (12, 45), ("golf", "work")),
-            Kind("cardigan", "women's cardigans", "Women › Clothing › Sweaters", _CLOTHES, (20, 70), ("office",)),
-            Kind("maxi dress", "women's dresses", "Women › Clothing › Dresses", _CLOTHES, (18, 80), ("party",)),
+            Kind("hoodie", "men's hoodies", "Men › Clothing › Hoodies", _CLOTHES, (18, 60), uses=("gym", "winter")),
+            Kind("polo shirt", "men's polos", "Men › Clothing › Shirts", _CLOTHES, (12, 45), uses=("golf", "work")),
             Kind(
-                "jogger", "men's joggers", "Men › Clothing › Pants", (*_CLOTHES, "fit type"), (15, 50), ("running",)
+                "cardigan", "women's cardigans", "Women › Clothing › Sweaters", _CLOTHES, (20, 70), uses=("office",)
             ),
-            Kind("yoga legging", "women's leggings", "Women › Clothing › Active", _CLOTHES, (14, 48), ("yoga",)),
             Kind(
-                "walking shoe", "women's walking shoes", "Women › Shoes › Athletic", _SHOES, (25, 95), ("travel",)
+                "maxi dress", "women's dresses", "Women › Clothing › Dresses", _CLOTHES, (18, 80), uses=("party",)
             ),
-            Kind("work boot", "men's boots", "Men › Shoes › Boots", _SHOES, (45, 180), ("rain", "hiking")),
-            Kind("pajama set", "women's sleepwear", "Women › Clothing › Sleep", _CLOTHES, (16, 55), ("home",)),
-            Kind("tank top", "men's t-shirts & tanks", "Men › Clothing › Tanks", _CLOTHES, (9, 30), ("summer",)),
+            Kind(
+                "jogger",
+                "men's joggers",
+                "Men › Clothing › Pants",
+                (*_CLOTHES, "fit type"),
+                (15, 50),
+                uses=("running",),
+            ),
+            Kind(
+                "yoga legging", "women's leggings", "Women › Clothing › Active", _CLOTHES, (14, 48), uses=("yoga",)
+            ),
+            Kind(
+                "walking shoe",
+                "women's walking shoes",
+                "Women › Shoes › Athletic",
+                _SHOES,
+                (25, 95),
+                uses=("travel",),
+            ),
+            Kind("work boot", "men's boots", "Men › Shoes › Boots", _SHOES, (45, 180), uses=("rain", "hiking")),
+            Kind("pajama set", "women's sleepwear", "Women › Clothing › Sleep", _CLOTHES, (16, 55), uses=("home",)),
+            Kind(
+                "tank top", "men's t-shirts & tanks", "Men › Clothing › Tanks", _CLOTHES, (9, 30), uses=("summer",)
+            ),
         ),
     ),
     "beauty": Department(
@@ -105,19 +123,26 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
             "hyaluronic acid, seed oil, clinically proven"
         ),
         (
-            Kind("shampoo", "hair shampoos", "Hair Care › Shampoo", _CARE, (7, 38), ("curls", "men")),
+            Kind("shampoo", "hair shampoos", "Hair Care › Shampoo", _CARE, (7, 38), uses=("curls", "men")),
             Kind(
                 "face serum",
                 "face serums",
                 "Skin Care › Face › Serums",
                 ("item count", "style"),
                 (11, 60),
-                ("night",),
+                uses=("night",),
             ),
-            Kind("body lotion", "body lotions", "Skin Care › Body › Lotions", _CARE, (6, 32), ("winter",)),
-            Kind("foundation", "face foundations", "Makeup › Face › Foundation", ("shade",), (8, 45), ("stage",)),
+            Kind("body lotion", "body lotions", "Skin Care › Body › Lotions", _CARE, (6, 32), uses=("winter",)),
             Kind(
-                "lipstick", "lipsticks", "Makeup › Lips › Lipstick", ("shade", "item count"), (5, 28), ("parties",)
+                "foundation", "face foundations", "Makeup › Face › Foundation", ("shade",), (8, 45), uses=("stage",)
+            ),
+            Kind(
+                "lipstick",
+                "lipsticks",
+                "Makeup › Lips › Lipstick",
+                ("shade", "item count"),
+                (5, 28),
+                uses=("parties",),
             ),
             Kind(
                 "toothbrush",
@@ -125,25 +150,25 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
                 "Oral Care › Toothbrushes",
                 ("color", "style"),
                 (9, 90),
-                ("kids",),
+                uses=("kids",),
             ),
-            Kind("hair mask", "hair treatments", "Hair Care › Treatments", _CARE, (8, 35), ("weddings",)),
+            Kind("hair mask", "hair treatments", "Hair Care › Treatments", _CARE, (8, 35), uses=("weddings",)),
             Kind(
                 "makeup brush",
                 "makeup brushes",
                 "Tools › Brushes",
                 ("color", "item count"),
                 (6, 30),
-                ("beginners",),
+                uses=("beginners",),
             ),
-            Kind("deodorant", "deodorants", "Deodorants › Sticks", _CARE, (5, 24), ("sports",)),
+            Kind("deodorant", "deodorants", "Deodorants › Sticks", _CARE, (5, 24), uses=("sports",)),
             Kind(
                 "eye cream",
                 "eye creams",
                 "Skin Care › Eyes › Creams",
                 ("item count", "style"),
                 (9, 55),
-                ("mornings",),
+                uses=("mornings",),
             ),
         ),
     ),
@@ -162,43 +187,52 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
                 "Lighting › Lamps › Floor Lamps",
                 ("color", "style"),
                 (28, 180),
-                ("reading",),
+                uses=("reading",),
             ),
-            Kind("area rug", "area rugs", "Home Décor › Rugs", _HOME, (25, 260), ("hallways",)),
+            Kind("area rug", "area rugs", "Home Décor › Rugs", _HOME, (25, 260), uses=("hallways",)),
             Kind(
                 "accent chair",
                 "accent chairs",
                 "Furniture › Living Room › Chairs",
                 ("color",),
                 (90, 420),
-                ("bedrooms",),
+                uses=("bedrooms",),
             ),
-            Kind("blackout curtain", "window coverings", "Home Décor › Curtains", _HOME, (14, 80), ("nurseries",)),
+            Kind(
+                "blackout curtain",
+                "window coverings",
+                "Home Décor › Curtains",
+                _HOME,
+                (14, 80),
+                uses=("nurseries",),
+            ),
             Kind(
                 "bookcase",
                 "bookcases",
                 "Furniture › Office › Bookcases",
                 ("color", "style"),
                 (45, 260),
-                ("offices",),
+                uses=("offices",),
             ),
-            Kind("throw blanket", "throw blankets", "Bedding › Blankets", _HOME, (15, 75), ("sofas",)),
+            Kind("throw blanket", "throw blankets", "Bedding › Blankets", _HOME, (15, 75), uses=("sofas",)),
             Kind(
                 "coffee table",
                 "coffee tables",
                 "Furniture › Living Room › Tables",
                 ("color",),
                 (60, 340),
-                ("lofts",),
+                uses=("lofts",),
             ),
-            Kind("wall mirror", "decorative mirrors", "Home Décor › Mirrors", _HOME, (22, 190), ("entryways",)),
+            Kind(
+                "wall mirror", "decorative mirrors", "Home Décor › Mirrors", _HOME, (22, 190), uses=("entryways",)
+            ),
             Kind(
                 "storage basket",
                 "baskets and storage",
                 "Storage › Baskets",
                 ("color", "style"),
                 (10, 60),
-                ("toys",),
+                uses=("toys",),
             ),
             Kind(
                 "bar stool",
@@ -206,7 +240,7 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
                 "Furniture › Kitchen › Stools",
                 ("color", "style"),
                 (55, 320),
-                ("patios",),
+                uses=("patios",),
             ),
         ),
     ),
@@ -221,26 +255,54 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
         ),
         (
             Kind(
-                "bluetooth speaker", "bluetooth speakers", "Audio › Speakers", ("color",), (18, 160), ("camping",)
+                "bluetooth speaker",
+                "bluetooth speakers",
+                "Audio › Speakers",
+                ("color",),
+                (18, 160),
+                uses=("camping",),
             ),
-            Kind("charging cable", "usb cables", "Accessories › Cables", ("color", "length"), (6, 28), ("cars",)),
+            Kind(
+                "charging cable", "usb cables", "Accessories › Cables", ("color", "length"), (6, 28), uses=("cars",)
+            ),
             Kind(
                 "flash drive",
                 "flash drives",
                 "Storage › Flash Drives",
                 ("color", "capacity"),
                 (7, 90),
-                ("students",),
+                uses=("students",),
             ),
-            Kind("security camera", "security cameras", "Cameras › Security", ("style",), (25, 220), ("garages",)),
-            Kind("phone case", "phone cases", "Phones › Cases", ("color", "style"), (8, 40), ("travel",)),
-            Kind("headset", "headphones", "Audio › Headphones", ("color", "style"), (15, 240), ("gaming", "calls")),
             Kind(
-                "smart watch", "smart watches", "Wearables › Watches", ("color", "style"), (35, 330), ("swimming",)
+                "security camera",
+                "security cameras",
+                "Cameras › Security",
+                ("style",),
+                (25, 220),
+                uses=("garages",),
             ),
-            Kind("tablet", "tablets", "Computers › Tablets", ("color", "capacity"), (70, 620), ("drawing",)),
-            Kind("hdmi adapter", "video adapters", "Accessories › Adapters", ("length",), (7, 45), ("meetings",)),
-            Kind("power bank", "power banks", "Phones › Batteries", ("color",), (14, 75), ("flights",)),
+            Kind("phone case", "phone cases", "Phones › Cases", ("color", "style"), (8, 40), uses=("travel",)),
+            Kind(
+                "headset",
+                "headphones",
+                "Audio › Headphones",
+                ("color", "style"),
+                (15, 240),
+                uses=("gaming", "calls"),
+            ),
+            Kind(
+                "smart watch",
+                "smart watches",
+                "Wearables › Watches",
+                ("color", "style"),
+                (35, 330),
+                uses=("swimming",),
+            ),
+            Kind("tablet", "tablets", "Computers › Tablets", ("color", "capacity"), (70, 620), uses=("drawing",)),
+            Kind(
+                "hdmi adapter", "video adapters", "Accessories › Adapters", ("length",), (7, 45), uses=("meetings",)
+            ),
+            Kind("power bank", "power banks", "Phones › Batteries", ("color",), (14, 75), uses=("flights",)),
         ),
     ),
     "grocery": Department(
@@ -252,16 +314,23 @@ DEPARTMENTS: Final[Mapping[str, Department]] = {
             "old fashioned, resealable bag, caffeine free"
         ),
         (
-            Kind("protein bar", "protein bars", "Snacks › Bars", _FOOD, (9, 45), ("hiking",)),
-            Kind("granola", "breakfast cereals", "Breakfast › Granola", _FOOD, (6, 32), ("families",)),
-            Kind("trail mix", "snack mixes", "Snacks › Mixes", _FOOD, (7, 36), ("school",)),
-            Kind("hot sauce", "sauces", "Pantry › Sauces", _FOOD, (5, 30), ("tacos",)),
-            Kind("coffee pod", "coffee pods", "Beverages › Coffee", ("pack size", "style"), (10, 62), ("offices",)),
-            Kind("popcorn", "popcorns", "Snacks › Popcorn", _FOOD, (5, 28), ("movies",)),
-            Kind("green tea", "teas", "Beverages › Tea", _FOOD, (6, 34), ("evenings",)),
-            Kind("beef jerky", "meat snacks", "Snacks › Jerky", _FOOD, (8, 48), ("lunches",)),
-            Kind("pasta", "pastas", "Pantry › Pasta", ("pack size",), (4, 26), ("soups",)),
-            Kind("truffle", "chocolates", "Snacks › Chocolate", _FOOD, (8, 55), ("holidays",)),
+            Kind("protein bar", "protein bars", "Snacks › Bars", _FOOD, (9, 45), uses=("hiking",)),
+            Kind("granola", "breakfast cereals", "Breakfast › Granola", _FOOD, (6, 32), uses=("families",)),
+            Kind("trail mix", "snack mixes", "Snacks › Mixes", _FOOD, (7, 36), uses=("school",)),
+            Kind("hot sauce", "sauces", "Pantry › Sauces", _FOOD, (5, 30), uses=("tacos",)),
+            Kind(
+                "coffee pod",
+                "coffee pods",
+                "Beverages › Coffee",
+                ("pack size", "style"),
+                (10, 62),
+                uses=("offices",),
+            ),
+            Kind("popcorn", "popcorns", "Snacks › Popcorn", _FOOD, (5, 28), uses=("movies",)),
+            Kind("green tea", "teas", "Beverages › Tea", _FOOD, (6, 34), uses=("evenings",)),
+            Kind("beef jerky", "meat snacks", "Snacks › Jerky", _FOOD, (8, 48), uses=("lunches",)),
+            Kind("pasta", "pastas", "Pantry › Pasta", ("pack size",), (4, 26), uses=("soups",)),
+            Kind("truffle", "chocolates", "Snacks › Chocolate", _FOOD, (8, 55), uses=("holidays",)),
         ),
     ),
 }

@@ -56,7 +56,7 @@ class GoalTable:
         published = kind is GoalKind.HUMAN and total == PUBLISHED_GOALS
         parts = split_places(owners[order], published=published)
         splits = {split.value: found.astype(word) for split, found in parts.items()}
-        return cls(kind, np.asarray(rows, dtype=np.int32), starts, order, places, splits)
+        return cls(kind, np.asarray(rows, dtype=np.int32), starts=starts, order=order, places=places, splits=splits)
 
     def save(self, folder: Path) -> None:
         """Write the arrays into a folder."""
@@ -82,7 +82,7 @@ class GoalTable:
         sizes = len(rows) + 1, len(order), len(places)
         if (len(starts), int(starts[-1]) if len(starts) else -1, len(order)) != sizes:
             raise ValueError(f"the arrays of the {kind.value} goals do not fit one another")
-        return cls(kind, rows, starts, order, places, splits)
+        return cls(kind, rows, starts=starts, order=order, places=places, splits=splits)
 
     def __len__(self) -> int:
         return len(self.order)

@@ -89,12 +89,21 @@ class SiteLinks:
         """Return the address of a product's page."""
         page = self._page
         selected = page.selected if page.product is not None and page.product.asin == asin else {}
-        return Address(PageKind.ITEM, self._session, page.keywords, page.number, asin, selected).path()
+        return Address(
+            PageKind.ITEM, self._session, keywords=page.keywords, number=page.number, asin=asin, selected=selected
+        ).path()
 
     def option(self, axis: str, value: str) -> str:
         """Return the address of the page's product with one more option chosen."""
         page, selected = self._page, {**self._page.selected, axis: value}
-        return Address(PageKind.ITEM, self._session, page.keywords, page.number, page.shown.asin, selected).path()
+        return Address(
+            PageKind.ITEM,
+            self._session,
+            keywords=page.keywords,
+            number=page.number,
+            asin=page.shown.asin,
+            selected=selected,
+        ).path()
 
     def sub_page(self, name: str) -> str:
         """Return the address of a page below the page's product."""

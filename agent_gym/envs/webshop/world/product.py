@@ -131,21 +131,21 @@ class Product:
         """Return the product of a row that `to_row` made."""
         bullets, prices, options, images, attributes, asked = row[3], row[8], row[9], row[10], row[12], row[14]
         return cls(
-            row[0],
-            row[1],
-            row[2],
-            tuple(bullets),
-            row[4],
-            row[5],
-            row[6],
-            row[7],
-            tuple(prices),
-            tuple((axis, tuple(values)) for axis, values in options),
-            tuple(images),
-            row[11],
-            tuple(attributes),
-            row[13],
-            tuple(asked),
+            asin=row[0],
+            title=row[1],
+            description=row[2],
+            bullets=tuple(bullets),
+            category=row[4],
+            query=row[5],
+            product_category=row[6],
+            price_tag=row[7],
+            prices=tuple(prices),
+            options=tuple((axis, tuple(values)) for axis, values in options),
+            images=tuple(images),
+            option_images=row[11],
+            attributes=tuple(attributes),
+            instruction=row[13],
+            instruction_attributes=tuple(asked),
         )
 
 

@@ -105,7 +105,7 @@ class Shop:
         """Return the reward of buying a product with these options."""
         row = self.catalog.row(product.asin)
         assert row is not None, f"product {product.asin!r} is not of this catalogue"
-        return judge(goal, product, self.catalog.price(row), selected, self.nouns, self.reward)
+        return judge(goal, product, self.catalog.price(row), selected, nouns=self.nouns, kind=self.reward)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shop:
         return self  # read-only: copies of an environment share it
@@ -162,7 +162,15 @@ class Session:
         if kind is PageKind.RESULTS:
             rows, first = self.shop.hits(self.keywords), (self.number - 1) * PAGE_SIZE
             products = tuple(map(self.shop.catalog.product, rows[first : first + PAGE_SIZE]))
-            return Page(kind, text, self.keywords, self.number, len(rows), products, frozenset(self.visited))
+            return Page(
+                kind,
+                text,
+                keywords=self.keywords,
+                number=self.number,
+                total=len(rows),
+                products=products,
+                visited=frozenset(self.visited),
+            )
         return Page(
             kind,
             text,
