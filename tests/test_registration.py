@@ -80,3 +80,10 @@ def test_registered_environments_map_gymnasiums_limit_and_keep_their_options() -
         assert gym.make("toy/Registered-v0", max_episode_steps=2).unwrapped.max_turns == 2  # type: ignore[attr-defined]
     finally:
         del gym.registry["toy/Registered-v0"]
+
+
+def test_near_ids_are_named_in_order_of_likeness() -> None:
+    with pytest.raises(ConfigError, match=r"Did you mean Sokoban-v0"):
+        make_env("Sokobann-v0")
+    with pytest.raises(ConfigError, match=r"Did you mean ALFWorld-v0"):
+        make_env("AlfWorlds-v0")

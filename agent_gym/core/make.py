@@ -50,8 +50,9 @@ def full_id(env_id: str) -> str:
             if known.lower() == candidate.lower():
                 return known
     short = [known.partition("/")[2] for known in ids]
-    near = difflib.get_close_matches(env_id.lower(), [name.lower() for name in short], n=3, cutoff=0.4)
-    hint = f" Did you mean {', '.join(n for n in short if n.lower() in near)}?" if near else ""
+    spelled = {name.lower(): name for name in short}
+    near = [spelled[name] for name in difflib.get_close_matches(env_id.lower(), spelled, n=3, cutoff=0.4)]
+    hint = f" Did you mean {', '.join(near)}?" if near else ""  # the likeliest first
     raise ConfigError(
         f"no environment {env_id!r}.{hint} `agent-gym list` shows all ids; others are named with the module "
         "that registers them, module:namespace/Name-v0"

@@ -265,7 +265,7 @@ class PromptBuilder:
     ) -> dict[str, Any]:
         """Return what `prompt` gives the template to read."""
         keep = self.history_length if shown is None else shown
-        recent = list(history[len(history) - keep :]) if keep else []
+        recent = list(history[max(0, len(history) - keep) :]) if keep else []
         return {
             "goal": info["goal"],
             "observation": info["prompt_observation"],

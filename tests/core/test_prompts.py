@@ -36,6 +36,17 @@ class TestRendering:
         places = [text.index(prompt.segments[segment]) for segment in Segment]
         assert places == sorted(places)
 
+    @pytest.mark.parametrize("length", range(7))
+    def test_every_turn_shows_as_many_exchanges_as_there_are_up_to_the_length(
+        self, length: int, info: dict[str, Any]
+    ) -> None:
+        builder = PromptBuilder(PromptTemplate(PROMPT), history_length=length)
+        for done in range(len(HISTORY) + 1):
+            values = builder.values(info, HISTORY[:done])
+            shown = min(length, done)
+            assert values["history"] == (HISTORY[:done][-shown:] if shown else [])
+            assert values["first_shown"] == done - shown + 1
+
     def test_the_window_shows_the_last_exchanges_with_their_numbers(
         self, builder: PromptBuilder, info: dict[str, Any]
     ) -> None:

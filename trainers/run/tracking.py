@@ -83,5 +83,5 @@ class RunTracker:
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the rows of a run folder's metrics; a last line cut off by a kill is left out."""
+    """Return the rows of a run folder's metrics; see `trainers.run.jsonl_log.read_log`."""
     return read_log(Path(folder) / METRICS_FILE)

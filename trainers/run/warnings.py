@@ -70,5 +70,5 @@ class WarningMonitor:
 
 
 def read_warnings(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the onsets of warnings in a run folder, in order; a last line cut off by a kill is left out."""
+    """Return the onsets of warnings in a run folder, in order; see `trainers.run.jsonl_log.read_log`."""
     return read_log(Path(folder) / WARNINGS_FILE)

@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 
 def view(
-    episodes: list[Path] = typer.Argument(..., help="Episode files (JSON lines), or folders of them."),
+    episodes: list[Path] = typer.Argument(
+        ..., help="Episode files (JSON lines), results that they lie beside, or folders."
+    ),
     output: Path = typer.Option(DEFAULT_OUTPUT, "--output", "-o", help="Page to write."),
     limit: int = typer.Option(
         5_000, "--limit", "-n", min=1, help="Episodes on the page, the first ones; more make it slow to open."
@@ -35,7 +37,7 @@ def view(
 
     \b
         agent-gym view runs/quickstart-seed0/episodes/test-after.jsonl
-        agent-gym view results/random.episodes.jsonl --output random.html
+        agent-gym view results/random.json --output random.html
         agent-gym view runs/quickstart-seed0 --limit 500
         agent-gym view episodes.jsonl --prompt compact --history 0
 

@@ -120,6 +120,8 @@ def _files(paths: Sequence[str | Path]) -> Iterator[Path]:
             yield from [
                 file for file in found if file.name.endswith(EPISODES_SUFFIX) or file.parent.name == "episodes"
             ]
+        elif path.suffix == ".json" and (beside := path.with_suffix(EPISODES_SUFFIX)).is_file():
+            yield beside  # a result, whose episodes lie beside it
         else:
             yield path
 

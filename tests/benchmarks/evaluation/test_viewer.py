@@ -20,6 +20,8 @@ from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import InProcessRunner
 from agent_gym.support.errors import ConfigError, DataError
+from benchmarks.evaluation.plan import EvalConfig
+from benchmarks.evaluation.run import evaluate
 from benchmarks.evaluation.viewer.page import render_view, write_view
 from benchmarks.evaluation.viewer.prompts import PromptRebuilder
 from benchmarks.evaluation.viewer.recipes import Recipe, provenance
@@ -228,3 +230,12 @@ def test_an_episode_that_an_evaluation_wrote_twice_is_shown_once(tmp_path: Path)
     assert (len(data.index), data.total, data.repeated) == (6, 6, 4)
     group = read_view([write(tmp_path / "train.jsonl", [played[0]] * 3)])  # training plays a task in groups
     assert (len(group.index), group.repeated) == (3, 0)
+
+
+def test_a_result_stands_for_the_episodes_beside_it(tmp_path: Path) -> None:
+    output = tmp_path / "random.json"
+    evaluate(EvalConfig(env_id="agent_gym/Sokoban-v0", episodes=3, output=output), "random")
+    by_result, by_file = read_view([output]), read_view([tmp_path / "random.episodes.jsonl"])
+    assert by_result.index == by_file.index
+    assert len(by_result.index) == 3
+    assert read_view([tmp_path]).index == by_file.index
