@@ -163,6 +163,7 @@ class MessagesWrapper(gym.Wrapper[Any, str, str, str], RecordConstructorArgs):
         self,
         env: gym.Env[str, str],
         context: str = ContextMode.WINDOW,
+        *,
         template: str | Path = "prompt",
         history_length: int = 2,
         thoughts: bool = False,

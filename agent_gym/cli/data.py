@@ -43,7 +43,8 @@ def list_data() -> None:
     for data in DATASETS:
         found = data.find()
         here = "-" if found is None else str(found)
-        table.add_row(data.name, data.env_id, f"{data.argument}={data.folder}", here, data.source, data.licence)
+        argument = f"{data.argument}={data.folder}"
+        table.add_row(*(data.name, data.env_id, argument, here, data.source, data.licence))
     Console().print(table)
 
 

@@ -124,8 +124,8 @@ class TextEnv(gym.Env[str, str]):
         if render_mode is not None and render_mode not in modes:
             raise ConfigError(f"render_mode must be None or one of {modes}, got {render_mode!r}")
         self.render_mode = render_mode
-        self.invalid_action = check_choice("invalid_action", InvalidActionPolicy, invalid_action)
-        self.anchor = check_choice("anchor", AnchorKind, anchor)
+        self.invalid_action = check_choice("invalid_action", InvalidActionPolicy, invalid_action, quoted=True)
+        self.anchor = check_choice("anchor", AnchorKind, anchor, quoted=True)
         self.observation_space = UnicodeText(max_observation_length)
         self.action_space = UnicodeText(max_action_length)
         self._task: Task | None = None

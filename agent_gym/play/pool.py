@@ -112,9 +112,9 @@ class ProcessPoolRunner(WorkerPool[PipeWorker]):
         env_kwargs: Mapping[str, Any] | None,
         n_slots: int,
         n_workers: int | None = None,
+        *,
         timeout_s: float = 60.0,
         max_restarts: int = 3,
-        *,
         start_timeout_s: float = 300.0,
     ) -> None:
         count = min(n_slots, (os.cpu_count() or 1) if n_workers is None else n_workers)

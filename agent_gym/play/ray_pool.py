@@ -193,10 +193,10 @@ class RayPoolRunner(WorkerPool[RayWorker]):
         env_kwargs: Mapping[str, Any] | None,
         n_slots: int,
         n_workers: int | None = None,
+        *,
         address: str = LOCAL,
         timeout_s: float = 60.0,
         max_restarts: int = 3,
-        *,
         start_timeout_s: float = 300.0,
     ) -> None:
         self._ray = connect(address)

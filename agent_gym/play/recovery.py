@@ -116,6 +116,7 @@ class WorkerPool(EnvRunner, Generic[W]):
         env_id: str,
         workers: Sequence[W],
         n_slots: int,
+        *,
         timeout_s: float = 60.0,
         max_restarts: int = 3,
         start_timeout_s: float = 300.0,

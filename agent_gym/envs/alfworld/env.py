@@ -102,6 +102,11 @@ class ALFWorldEnv(TextEnv):
     default_max_turns: ClassVar[int] = 50
     prompt_folder: ClassVar[Path] = Path(__file__).parent
 
+    # the running episode
+    _state: GameState | None = None
+    _stock: StockGame | None = None
+    _task_sentence = ""
+
     @checked
     def __init__(
         self,
@@ -134,14 +139,9 @@ class ALFWorldEnv(TextEnv):
         self.feedback = check_choice("feedback", FeedbackStyle, feedback)
         self.domain_randomization = check_flag("domain_randomization", domain_randomization)
         level = check_choice("difficulty", given.DIFFICULTIES, difficulty)
-        knobs: dict[str, Any] = {
-            "receptacles": receptacles,
-            "objects": objects,
-            "distractors": distractors,
-            "hidden": hidden,
-            "openable": openable,
-            "rooms": None if rooms is None else given.rooms(rooms),
-        }
+        chosen_rooms = None if rooms is None else given.rooms(rooms)
+        knobs: dict[str, Any] = {"receptacles": receptacles, "objects": objects, "distractors": distractors}
+        knobs |= {"hidden": hidden, "openable": openable, "rooms": chosen_rooms}
         knobs = {name: value for name, value in knobs.items() if value is not None}
         named = {"data": data, "task_types": task_types, "scenes": scenes, **knobs}
         chosen = resolve_tasks(type(self), tasks, split, named)
@@ -163,9 +163,6 @@ class ALFWorldEnv(TextEnv):
             anchor=anchor,
             max_observation_length=_MAX_OBSERVATION,
         )
-        self._state: GameState | None = None
-        self._stock: StockGame | None = None
-        self._task_sentence = ""
         self._oracle = Oracle()
 
     def _check_combination(self, *, generated: bool) -> None:

@@ -30,6 +30,8 @@ SPARE_TURNS = 2
 _WORLDS = 16
 _NO_TURN_LEFT = "No turn is left, so the search was not carried out."
 _MOST_SHOWN = 8_192  # of a question or an error
+_KNOBS = ("entities", "aliases", "near_names", "facts_per_passage")
+"""Arguments that are fields of `WorldSpec`."""
 
 
 class SearchQAEnv(TextEnv):
@@ -122,6 +124,17 @@ class SearchQAEnv(TextEnv):
     prompt_folder: ClassVar[Path] = Path(__file__).parent
     reply_grammar: ClassVar[ReplyGrammar] = ReplyGrammar({"search": "search[{}]", "answer": "answer[{}]"})
 
+    # the running episode
+    _question: Question | None = None
+    _asked = ""
+    _searcher: Retriever | None = None
+    _queries: tuple[str, ...] = ()
+    _seen: tuple[Passage, ...] = ()
+    _documents: tuple[str, ...] = ()
+    _scores = WRONG
+    _prediction = ""
+    _invalid_turns = 0
+
     @checked
     def __init__(
         self,
@@ -156,58 +169,30 @@ class SearchQAEnv(TextEnv):
         self.passage_style = check_choice("passage_style", PassageStyle, passage_style)
         self.top_k = check_whole("top_k", top_k, 1)
         self.observation_limit = check_whole("observation_limit", observation_limit, LEAST_LIMIT)
-        knobs = {
-            "entities": entities,
-            "aliases": aliases,
-            "near_names": near_names,
-            "facts_per_passage": facts_per_passage,
-        }
-        shape = {"hops": hops, "types": types, "worlds": worlds, **knobs, "style": style}
+        shape = {"hops": hops, "types": types, "worlds": worlds, "entities": entities, "aliases": aliases}
+        shape |= {"near_names": near_names, "facts_per_passage": facts_per_passage, "style": style}
         named = {"questions": questions, "weights": weights, **shape}
         self._retriever = given.retriever_of(corpus, retriever, retriever_options)
         chosen = resolve_tasks(type(self), tasks, split, named)
-        generated = chosen is None and (questions is None or questions == GENERATED)
-        if generated:
+        usual_turns = self.default_max_turns
+        if chosen is None and (questions is None or questions == GENERATED):
             if weights is not None:
                 raise ConfigError("weights choose between sources of question files; give questions= too")
-            spec = given.question_spec(hops, types)
-            world = given.world_spec(style, {key: value for key, value in knobs.items() if value is not None})
-            split = split or "train"
-            count = _WORLDS if worlds is None else check_whole("worlds", worlds, 1)
-            chosen = GeneratedQuestions(spec, world, split, count if split == "train" else min(count, OTHER_WORLDS))
+            chosen = _generated(split or "train", shape)
+            usual_turns = chosen.spec.hops[1] + SPARE_TURNS
         elif chosen is None:
-            extra = [key for key, value in shape.items() if value is not None]
-            if extra:
-                raise ConfigError(
-                    f"{', '.join(extra)} describe generated worlds, but questions= names files; drop one side"
-                )
-            if self._retriever is None:
-                raise ConfigError(
-                    "questions of files need passages to search: give corpus= (a corpus file or an index folder) "
-                    "or retriever= (a server's address)"
-                )
+            _check_files(shape, self._retriever)
             chosen = choose_tasks(questions, split, weights)
         self._given_turns = max_turns is not None
-        if max_turns is None:
-            max_turns = spec.hops[1] + SPARE_TURNS if generated else self.default_max_turns
         super().__init__(
             chosen,
-            max_turns=max_turns,
+            max_turns=usual_turns if max_turns is None else max_turns,
             render_mode=render_mode,
             invalid_action=invalid_action,
             anchor=anchor,
             max_observation_length=max(self.observation_limit, _MOST_SHOWN) + 1_024,
         )
         self._fixed_turns = self._given_turns
-        self._question: Question | None = None
-        self._asked = ""
-        self._searcher: Retriever | None = None
-        self._queries: tuple[str, ...] = ()
-        self._seen: tuple[Passage, ...] = ()
-        self._documents: tuple[str, ...] = ()
-        self._scores = WRONG
-        self._prediction = ""
-        self._invalid_turns = 0
 
     @property
     def max_turns(self) -> int:
@@ -360,3 +345,25 @@ class SearchQAEnv(TextEnv):
     def render(self) -> str | None:
         """Return question and last observation as text ("ansi")."""
         return f"{self._goal()}\n\n{self._observation}" if self.render_mode == "ansi" else None
+
+
+def _generated(split: str, shape: Mapping[str, Any]) -> GeneratedQuestions:
+    """Return the generated questions that the arguments describe."""
+    knobs = {name: shape[name] for name in _KNOBS if shape[name] is not None}
+    spec, world = given.question_spec(shape["hops"], shape["types"]), given.world_spec(shape["style"], knobs)
+    count = _WORLDS if shape["worlds"] is None else check_whole("worlds", shape["worlds"], 1)
+    return GeneratedQuestions(spec, world, split, count if split == "train" else min(count, OTHER_WORLDS))
+
+
+def _check_files(shape: Mapping[str, Any], retriever: Retriever | None) -> None:
+    """Raise ConfigError for arguments that do not go with questions of files."""
+    extra = [key for key, value in shape.items() if value is not None]
+    if extra:
+        raise ConfigError(
+            f"{', '.join(extra)} describe generated worlds, but questions= names files; drop one side"
+        )
+    if retriever is None:
+        raise ConfigError(
+            "questions of files need passages to search: give corpus= (a corpus file or an index folder) "
+            "or retriever= (a server's address)"
+        )

@@ -146,6 +146,14 @@ class SokobanEnv(TextEnv):
     prompt_folder: ClassVar[Path] = Path(__file__).parent
     idle_reward = REWARD_STEP
 
+    # the running episode
+    _board: Board | None = None
+    _moved = _pushed = False
+    _note = ""
+    """Why the last action was rejected."""
+    _view = View("", "", (), False)
+    _window: HumanWindow | None = None
+
     @checked
     def __init__(
         self,
@@ -169,15 +177,8 @@ class SokobanEnv(TextEnv):
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
-        data = {
-            "levels": levels,
-            "size": size,
-            "boxes": boxes,
-            "pushes": pushes,
-            "max_moves": max_moves,
-            "open_floor": open_floor,
-            "collection": collection,
-        }
+        data = {"levels": levels, "size": size, "boxes": boxes, "pushes": pushes, "max_moves": max_moves}
+        data |= {"open_floor": open_floor, "collection": collection}
         given_levels = levels is not None and not (isinstance(levels, str) and levels == GENERATED)
         # Levels from elsewhere may be large: unless a difficulty is named, they get the longest limit.
         usual = BOXOBAN if given_levels else self.default_difficulty
@@ -213,12 +214,7 @@ class SokobanEnv(TextEnv):
         self.max_actions_per_turn = max_actions_per_turn
         self._legend = legend
         self._coordinates = coordinates
-        self._board: Board | None = None
         self._oracle = SokobanOracle()
-        self._moved = self._pushed = False
-        self._note = ""  # why the last action was rejected
-        self._view = View("", "", (), False)
-        self._window: HumanWindow | None = None
 
     @property
     def board(self) -> Board:

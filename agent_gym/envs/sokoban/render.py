@@ -98,7 +98,7 @@ def _paint(canvas: _Canvas, mask: _Mask, colour: _Colour) -> None:
     canvas[np.broadcast_to(mask, canvas.shape[:2])] = colour
 
 
-def _box(canvas: _Canvas, top: float, left: float, bottom: float, right: float, colour: _Colour) -> None:
+def _box(canvas: _Canvas, top: float, left: float, bottom: float, right: float, *, colour: _Colour) -> None:
     row, column = _grid(canvas)
     _paint(canvas, (row >= top) & (row < bottom) & (column >= left) & (column < right), colour)
 

@@ -125,6 +125,12 @@ class WebShopEnv(TextEnv):
     default_max_turns: ClassVar[int] = 15
     prompt_folder: ClassVar[Path] = Path(__file__).parent
 
+    # the running episode
+    _session: Session | None = None
+    _purchase: Purchase | None = None
+    _shown: Page | None = None
+    _text = ""
+
     @checked
     def __init__(
         self,
@@ -157,18 +163,14 @@ class WebShopEnv(TextEnv):
         invalid_action: str = "continue",
         anchor: str = "state",
     ) -> None:
-        knobs = {
+        knobs: dict[str, Any] = {
             "products": products,
             "seed": catalog_seed,
             "distractors": distractors,
-            "attributes": attributes,
-            "asked_attributes": asked_attributes,
-            "asked_options": asked_options,
-            "values": values,
-            "goals": goals_per_product,
             "kinds": kinds,
-            "detail": detail,
         }
+        knobs |= {"attributes": attributes, "asked_attributes": asked_attributes, "asked_options": asked_options}
+        knobs |= {"values": values, "goals": goals_per_product, "detail": detail}
         self.observation = check_choice("observation", Observation, observation)
         self.reward_scale = check_choice("reward_scale", RewardScale, reward_scale)
         self._rules: Mapping[str, Any] = {
@@ -191,10 +193,6 @@ class WebShopEnv(TextEnv):
             anchor=anchor,
             max_observation_length=_LONGEST_HTML if self.observation is Observation.HTML else _LONGEST,
         )
-        self._session: Session | None = None
-        self._purchase: Purchase | None = None
-        self._shown: Page | None = None
-        self._text = ""
 
     @property
     def session(self) -> Session:

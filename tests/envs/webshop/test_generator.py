@@ -53,7 +53,7 @@ def test_every_goal_has_a_perfect_purchase(spec: ShopSpec, pick: int, kind: Rewa
     for goal in goals:
         wanted = [option if isinstance(option, str) else option[1] for option in goal.options]
         chosen = {axis: value for axis, values in product.options for value in values if value in wanted}
-        assert judge(goal, product, price, chosen, nouns, kind).score == 1.0
+        assert judge(goal, product, price, chosen, nouns, kind=kind).score == 1.0
         assert len(goal.attributes) <= spec.asked_attributes
         assert all(clickable(value, Compat.UPSTREAM) for value in wanted)
 

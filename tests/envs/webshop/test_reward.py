@@ -35,7 +35,7 @@ def goal(
 
 
 def bought(asked: Goal, selected: dict[str, str], price: float = 20.0, kind: str = "webshop") -> RewardParts:
-    return judge(asked, SHIRT, price, selected, NOUNS, RewardKind(kind))
+    return judge(asked, SHIRT, price, selected, NOUNS, kind=RewardKind(kind))
 
 
 def test_the_perfect_purchase_scores_one() -> None:

@@ -205,44 +205,22 @@ class _Compiler:
         return _mask(self.number[name] for name, kind in self.facts.get(predicate, ()) if kind in kinds)
 
     def compile(self) -> Game:
-        number, objects = self.number, self.by_kind["object"]
-        receptacles, locations = self.by_kind["receptacle"], self.by_kind["location"]
-        place_of = self._places()
-        here: list[list[int]] = [[] for _ in locations]
-        for receptacle, place in enumerate(place_of):
-            if place != _NOWHERE:
-                here[place].append(receptacle)
-        contents: list[set[int]] = [set() for _ in receptacles]
-        for thing, receptacle_id in self.facts.get("inreceptacle", ()):
-            contents[number[receptacle_id]].add(number[thing])
-        inner: dict[int, set[int]] = {}
-        for thing, outer in self.facts.get("inreceptacleobject", ()):
-            inner.setdefault(number[outer], set()).add(number[thing])
-        held = {args[1] for args in self.facts.get("holds", ())}
-        if len(held) > 1:
-            raise DataError(f"the agent starts with {len(held)} objects in hand; at most one is possible")
-        goal, toggleable = self.goal, self.mask("toggleable")
-        eligible = goal_objects = self.typed("objecttype", goal.object_type)
-        for task_type, able in _ABLE.items():
-            if goal.task_type is task_type:
-                eligible &= self.mask(able)
-        light = goal.task_type is TaskType.LIGHT
-        targets = 0 if light else self.typed("receptacletype", goal.target_type)
+        number, place_of = self.number, self._places()
         return Game(
             task_line=self.record.task,
             text_format=self.record.text_format,
             walkthrough=self.record.walkthrough,
-            goal=goal,
+            goal=self.goal,
             ids=self.ids,
-            objects=objects,
-            receptacles=receptacles,
-            locations=locations,
+            objects=self.by_kind["object"],
+            receptacles=self.by_kind["receptacle"],
+            locations=self.by_kind["location"],
             place_of=place_of,
-            here=tuple(map(tuple, here)),
+            here=self._here(place_of),
             start=self._start(),
-            held=number[held.pop()] if held else -1,
-            contents=tuple(tuple(sorted(inside)) for inside in contents),
-            inner={outer: tuple(sorted(inside)) for outer, inside in inner.items()},
+            held=self._held(),
+            contents=self._contents(),
+            inner=self._inner(),
             accepts=self._accepts(),
             openable=self.mask("openable"),
             opened=self.mask("opened"),
@@ -250,7 +228,7 @@ class _Compiler:
             cleanable=self.mask("cleanable"),
             heatable=self.mask("heatable"),
             coolable=self.mask("coolable"),
-            toggleable=toggleable,
+            toggleable=self.mask("toggleable"),
             sliceable=self.mask("sliceable"),
             clean=self.mask("isclean"),
             hot=self.mask("ishot"),
@@ -264,11 +242,49 @@ class _Compiler:
             coolers=self.typed("receptacletype", "fridgetype"),
             washers=self.typed("receptacletype", "sinkbasintype"),
             old_washers=self.typed("receptacletype", "sinkbasintype", "sinktype"),
-            goal_objects=goal_objects,
-            goal_receptacles=tuple(r for r in range(len(receptacles)) if targets >> r & 1),
-            goal_lamps=self.typed("objecttype", goal.target_type) & toggleable if light else 0,
-            goal_eligible=eligible,
+            **self._goal_masks(),
         )
+
+    def _goal_masks(self) -> dict[str, Any]:
+        """Return the fields of a game that follow from its goal."""
+        goal, receptacles = self.goal, self.by_kind["receptacle"]
+        eligible = goal_objects = self.typed("objecttype", goal.object_type)
+        for task_type, able in _ABLE.items():
+            if goal.task_type is task_type:
+                eligible &= self.mask(able)
+        light = goal.task_type is TaskType.LIGHT
+        targets = 0 if light else self.typed("receptacletype", goal.target_type)
+        return {
+            "goal_objects": goal_objects,
+            "goal_receptacles": tuple(r for r in range(len(receptacles)) if targets >> r & 1),
+            "goal_lamps": self.typed("objecttype", goal.target_type) & self.mask("toggleable") if light else 0,
+            "goal_eligible": eligible,
+        }
+
+    def _here(self, place_of: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        here: list[list[int]] = [[] for _ in self.by_kind["location"]]
+        for receptacle, place in enumerate(place_of):
+            if place != _NOWHERE:
+                here[place].append(receptacle)
+        return tuple(map(tuple, here))
+
+    def _held(self) -> int:
+        held = {args[1] for args in self.facts.get("holds", ())}
+        if len(held) > 1:
+            raise DataError(f"the agent starts with {len(held)} objects in hand; at most one is possible")
+        return self.number[held.pop()] if held else -1
+
+    def _contents(self) -> tuple[tuple[int, ...], ...]:
+        contents: list[set[int]] = [set() for _ in self.by_kind["receptacle"]]
+        for thing, receptacle in self.facts.get("inreceptacle", ()):
+            contents[self.number[receptacle]].add(self.number[thing])
+        return tuple(tuple(sorted(inside)) for inside in contents)
+
+    def _inner(self) -> dict[int, tuple[int, ...]]:
+        inner: dict[int, set[int]] = {}
+        for thing, outer in self.facts.get("inreceptacleobject", ()):
+            inner.setdefault(self.number[outer], set()).add(self.number[thing])
+        return {outer: tuple(sorted(inside)) for outer, inside in inner.items()}
 
     def _start(self) -> int:
         starts = [args[1] for args in self.facts.get("atlocation", ())]

@@ -227,6 +227,7 @@ class Composer:
         made: Composition,
         start: int,
         phrase: str,
+        *,
         ref: str | int,
         hops: int,
         avoid: tuple[str, ...] = (),

@@ -189,6 +189,7 @@ class _Builder:
         rng: np.random.Generator,
         split: GeneratedSplit,
         size: int,
+        *,
         aliases: float,
         near_names: float,
         short_names: bool,

@@ -134,7 +134,7 @@ def solve(position: Level | Board, budget: Budget = DEFAULT_BUDGET) -> Solution:
     for weight, limit in ((1, budget.nodes), (_GREEDY_WEIGHT, budget.greedy_nodes)):
         if not limit:
             continue
-        outcome = _search(geometry, box_bits(board), board.player, weight, limit, deadline)
+        outcome = _search(geometry, box_bits(board), board.player, weight=weight, limit=limit, deadline=deadline)
         nodes += outcome.nodes
         if outcome.pushes is not None:
             moves = _walk_and_push(geometry, board, outcome.pushes)
@@ -149,7 +149,7 @@ def solve(position: Level | Board, budget: Budget = DEFAULT_BUDGET) -> Solution:
 
 
 def _search(
-    geometry: Geometry, boxes: int, player: int, weight: int, limit: int, deadline: float | None
+    geometry: Geometry, boxes: int, player: int, *, weight: int, limit: int, deadline: float | None
 ) -> _Outcome:
     width, floor, dead, goals = geometry.width, geometry.floor, geometry.dead, geometry.goals
     boxes &= floor
@@ -203,19 +203,8 @@ def _search(
                     continue
                 fewest[state] = done
                 serial -= 1
-                heappush(
-                    heap,
-                    (
-                        done + weight * left,
-                        left,
-                        serial,
-                        after,
-                        box,
-                        done,
-                        here,
-                        (box.bit_length() - 1, direction),
-                    ),
-                )
+                push = box.bit_length() - 1, direction
+                heappush(heap, (done + weight * left, left, serial, after, box, done, here, push))
     return _Outcome(None, len(trace), True)
 
 

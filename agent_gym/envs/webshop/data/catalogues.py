@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -119,7 +119,17 @@ class ShopWorld:
         magic: bool = False,
     ) -> Shop:
         """Return the shop with these rules; all environments of a process share it."""
-        return _shared_shop(self, compat, reward, nouns, show_attributes, magic)
+        return _shared_shop(self, ShopRules(compat, reward, nouns, show_attributes, magic))
+
+
+class ShopRules(NamedTuple):
+    """What a shop does with a catalogue; see the arguments of `WebShopEnv`."""
+
+    compat: Compat
+    reward: RewardKind
+    nouns: str
+    show_attributes: bool
+    magic: bool
 
 
 class _Repriced:
@@ -222,25 +232,23 @@ def _price_table(world: ShopWorld) -> Any:
     return prices
 
 
-def _shared_shop(*rules: Any) -> Shop:
+def _shared_shop(world: ShopWorld, rules: ShopRules) -> Shop:
     with _BUILDING:
-        return _shop(*rules)
+        return _shop(world, rules)
 
 
 @lru_cache(maxsize=16)
-def _shop(
-    world: ShopWorld, compat: Compat, reward: RewardKind, nouns: str, show_attributes: bool, magic: bool
-) -> Shop:
+def _shop(world: ShopWorld, rules: ShopRules) -> Shop:
     store = world.store()
     return Shop(
         world.catalog(),
         store.search,
-        _nouns(store, nouns),
-        compat=compat,
-        reward=reward,
-        show_attributes=show_attributes,
-        magic=MagicQueries(store) if magic else None,
-        maker=(_shared_shop, (world, compat, reward, nouns, show_attributes, magic)),
+        _nouns(store, rules.nouns),
+        compat=rules.compat,
+        reward=rules.reward,
+        show_attributes=rules.show_attributes,
+        magic=MagicQueries(store) if rules.magic else None,
+        maker=(_shared_shop, (world, rules)),
     )
 
 

@@ -7,6 +7,7 @@ that is too large with 413 before it is read, and every text on a page is escape
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -179,7 +180,8 @@ class ShopSite:
             raise HTTPException(404 if isinstance(error, NoPageError) else 400, str(error)) from error
         html = render(page, visit.name, assets=self._assets, goal=visit.goal, parts=parts)
         if self._log is not None:
-            await run_in_threadpool(self._log.write, visit.name, page, request.url.path, visit.goal, parts)
+            write = partial(self._log.write, visit.name, page, request.url.path, goal=visit.goal, parts=parts)
+            await run_in_threadpool(write)
         return HTMLResponse(html.encode("utf-8", "replace"), headers=self._headers)
 
     async def _search(self, request: Request, address: Address) -> Response:

@@ -67,6 +67,7 @@ def judge(
     price: float,
     selected: Mapping[str, str],
     nouns: Nouns,
+    *,
     kind: RewardKind = RewardKind.WEBSHOP,
 ) -> RewardParts:
     """Return the reward of buying a product.
