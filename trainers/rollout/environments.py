@@ -40,7 +40,7 @@ class SplitEnvs:
         if settings.ray is not None:
             from agent_gym.play.ray_pool import RayPoolRunner
 
-            runner = RayPoolRunner(handle.env_id, options, slots, settings.workers or None, settings.ray)
+            runner = RayPoolRunner(handle.env_id, options, slots, settings.workers or None, address=settings.ray)
         elif settings.workers:
             runner = ProcessPoolRunner(handle.env_id, options, slots, settings.workers)
         else:
