@@ -1,4 +1,4 @@
-"""Pictures of a board: text and RGB tiles, drawn here from shapes, no image files."""
+"""Pictures of a board: RGB tiles, drawn here from shapes, no image files."""
 
 from __future__ import annotations
 
