@@ -194,8 +194,8 @@ def generate_searchqa(
         agent-gym data generate-searchqa worlds/test
         agent-gym serve retriever worlds/test/corpus.jsonl
     """
+    from agent_gym.envs.searchqa.data.generator import QuestionSpec, WorldKey, WorldSpec, export_world
     from agent_gym.envs.searchqa.tasks import generated_split
-    from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldKey, WorldSpec, export_world
 
     key = WorldKey(WorldSpec(entities=entities), generated_split(split), world)
     manifest = export_world(key, QuestionSpec(), questions, folder)

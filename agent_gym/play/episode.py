@@ -10,7 +10,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path, PurePath
 from types import TracebackType
@@ -120,16 +120,6 @@ class Episode:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "env_kwargs", _plain(self.env_kwargs, "env_kwargs"))
-
-    @property
-    def valid_format_ratio(self) -> float:
-        """Fraction of turns whose reply followed the grammar; 1 for an episode without turns."""
-        return _ratio([turn.valid_format for turn in self.turns])
-
-    @property
-    def valid_action_ratio(self) -> float:
-        """Fraction of turns whose action was accepted; 1 for an episode without turns."""
-        return _ratio([turn.valid_action for turn in self.turns])
 
     def to_json(self) -> str:
         """Return the episode as one line of JSON, without the line break.
@@ -408,10 +398,6 @@ def _plain(value: Any, where: str) -> Any:
         f"{where} is a {type(value).__name__}, which an episode file cannot hold; give numbers, text, lists "
         "or paths (a task set can be saved with save_tasks and named by its path)"
     )
-
-
-def _ratio(flags: Sequence[bool]) -> float:
-    return sum(flags) / len(flags) if flags else 1.0
 
 
 def _not_finite(episode: Episode) -> str:

@@ -100,7 +100,6 @@ def evaluate_agent(
     """
     from agent_gym.support.errors import ConfigError
     from agent_gym.terminal.options import parse_options
-    from benchmarks.evaluation.agents import default_seed
     from benchmarks.evaluation.arguments import parse_seeds, read_task_list
 
     if suites:
@@ -124,7 +123,7 @@ def evaluate_agent(
         "options": options,
         "split": split,
         "episodes": episodes,
-        "seeds": (default_seed(agent),) if seeds is None else parse_seeds(seeds),
+        "seeds": _default_seeds(agent, output if resume else None) if seeds is None else parse_seeds(seeds),
         "task_ids": task_ids,
         "task_file": task_file,
         "max_turns": max_turns,
@@ -164,6 +163,16 @@ def _play_suite(
         _say_interrupted("the same command goes on")
     if failed:
         raise typer.Exit(EXIT_ERRORS)
+
+
+def _default_seeds(agent: str, earlier: Path | None) -> tuple[int, ...]:
+    """Return the seeds where none are named: those of the evaluation that goes on, else the agent's own."""
+    from benchmarks.evaluation.agents import default_seed
+    from benchmarks.evaluation.results import EvaluationResult
+
+    if earlier is not None and earlier.exists():
+        return tuple(EvaluationResult.read(earlier).header["seeds"])
+    return (default_seed(agent),)
 
 
 def _environment(agent: str, env_id: str | None, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ max_context_tokens = 256
 
 def make_world(folder: Path) -> Path:
     """Fill a folder."""
-    from agent_gym.envs.searchqa.world.generator import (
+    from agent_gym.envs.searchqa.data.generator import (
         GeneratedSplit,
         QuestionSpec,
         WorldKey,

@@ -12,14 +12,14 @@ from agent_gym.core.replies import ReplyGrammar
 from agent_gym.core.tasks import Task, TaskSet
 from agent_gym.envs.searchqa import options as given
 from agent_gym.envs.searchqa.actions import TEMPLATES, ActionKind, parse_action
+from agent_gym.envs.searchqa.data.generator import WorldKey
+from agent_gym.envs.searchqa.data.library import generated_retriever
 from agent_gym.envs.searchqa.oracle import next_action
 from agent_gym.envs.searchqa.passages import LEAST_LIMIT, PassageStyle, begin, escape, show_passages
 from agent_gym.envs.searchqa.questions.question import Question
 from agent_gym.envs.searchqa.questions.rewards import RewardKind, answer_reward
 from agent_gym.envs.searchqa.questions.scoring import WRONG, Scores, Scoring, mentions_answer, score_answer
 from agent_gym.envs.searchqa.tasks import GENERATED, OTHER_WORLDS, GeneratedQuestions, choose_tasks, task_of
-from agent_gym.envs.searchqa.world.generator import WorldKey
-from agent_gym.envs.searchqa.world.library import generated_retriever
 from agent_gym.retrieval.base import Passage, Retriever, RetrieverError
 from agent_gym.support.arguments import checked
 from agent_gym.support.checks import check_choice, check_whole

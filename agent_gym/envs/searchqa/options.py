@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from agent_gym.envs.searchqa.data.generator import QuestionSpec, WorldSpec
 from agent_gym.envs.searchqa.world.composer import MOST_HOPS, QuestionType
-from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldSpec
 from agent_gym.envs.searchqa.world.texts import Style
 from agent_gym.retrieval.base import Retriever
 from agent_gym.support.checks import check_choice, check_whole, several

@@ -12,15 +12,15 @@ from functools import lru_cache
 from typing import Any
 
 from agent_gym.core.tasks import ListTaskSet, MixedTaskSet, SeedTaskSet, Task, TaskSet, check_split
-from agent_gym.envs.searchqa.questions.files import find_files, load_split
-from agent_gym.envs.searchqa.questions.question import Question
-from agent_gym.envs.searchqa.world.generator import (
+from agent_gym.envs.searchqa.data.generator import (
     QuestionSpec,
     WorldKey,
     WorldSpec,
     question_from_seed,
 )
-from agent_gym.envs.searchqa.world.library import generated_world
+from agent_gym.envs.searchqa.data.library import generated_world
+from agent_gym.envs.searchqa.questions.files import find_files, load_split
+from agent_gym.envs.searchqa.questions.question import Question
 from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.support.errors import ConfigError, suggest
 

@@ -1,8 +1,7 @@
-"""Pictures of a board: text and RGB tiles, drawn here from shapes, no image files."""
+"""Pictures of a board: RGB tiles, drawn here from shapes, no image files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -30,17 +29,6 @@ _Colour = tuple[int, int, int]
 _Image = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
 _Canvas = npt.NDArray[np.float64]
-
-
-def render_ansi(board: Board, legend: Mapping[str, str] | None = None) -> str:
-    """Return the board as lines of text.
-
-    Args:
-        board: What to show.
-        legend: Replacement of XSB symbols, such as `{"@": "P"}`; those it lacks stay as they are.
-    """
-    text = "\n".join(board.rows())
-    return text if legend is None else "".join(legend.get(symbol, symbol) for symbol in text)
 
 
 def render_rgb(board: Board, tile: int = 32) -> _Image:

@@ -183,8 +183,7 @@ class WebShopEnv(TextEnv):
         self.world = _world(catalog, prices, difficulty, {k: v for k, v in knobs.items() if v is not None})
         chosen = resolve_tasks(type(self), tasks, split, {"goals": goals})
         if chosen is None:
-            kind = check_choice("goals", GoalKind, GoalKind.HUMAN if goals is None else goals)
-            chosen = GoalTasks(self.world, kind, "train" if split is None else split)
+            chosen = _goals(self.world, goals, split)
         super().__init__(
             chosen,
             max_turns=max_turns,
@@ -330,6 +329,12 @@ class WebShopEnv(TextEnv):
         if self.render_mode != "ansi":
             return None
         return rich_text(self.session.page(), Compat.FIXED)
+
+
+def _goals(world: ShopWorld, goals: str | None, split: str | None) -> GoalTasks:
+    """Return the goals that the arguments name."""
+    kind = check_choice("goals", GoalKind, GoalKind.HUMAN if goals is None else goals)
+    return GoalTasks(world, kind, "train" if split is None else split)
 
 
 def _world(

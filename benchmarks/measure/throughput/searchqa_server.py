@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent_gym.envs.searchqa.data.generator import WorldKey
+from agent_gym.envs.searchqa.data.library import generated_world
 from agent_gym.envs.searchqa.env import SearchQAEnv
-from agent_gym.envs.searchqa.world.generator import WorldKey
-from agent_gym.envs.searchqa.world.library import generated_world
 from benchmarks.measure.server import start_server, stop_server
 
 _LISTENING = " passages at "

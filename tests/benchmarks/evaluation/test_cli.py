@@ -35,6 +35,22 @@ def test_oracle_wins_and_the_result_is_printed_and_written(tmp_path):
     assert "Traceback" not in again.stderr
 
 
+def test_an_evaluation_goes_on_with_its_own_seeds_where_none_are_named(tmp_path):
+    output = tmp_path / "r.json"
+    arguments = ("eval", "--env", "Sokoban-v0", "--agent", "random", "-n", 4, "--output", output)
+    first = run(*arguments, "--seeds", "3,5")
+    assert first.returncode == 0, first.stderr
+    lines = (tmp_path / "r.episodes.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "r.episodes.jsonl").write_text("".join(lines[:-3]), "utf-8")
+    again = run(*arguments, "--resume")
+    assert again.returncode == 0, again.stderr
+    result = json.loads(output.read_text())
+    assert (result["seeds"], result["summary"]["n_ok"]) == ([3, 5], 8)
+    other = run(*arguments, "--resume", "--seeds", "4")
+    assert other.returncode == 2
+    assert "another evaluation" in other.stderr
+
+
 def test_help_teaches_with_examples_and_needs_no_torch():
     for arguments in (("eval",), ("bench",), ("bench", "throughput"), ("bench", "sweep")):
         code = (

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from agent_gym.envs.alfworld.data.export import write_game_files
 from agent_gym.envs.alfworld.data.generator import TINY, GeneratedSplit, household_from_seed
 from benchmarks.measure.throughput.alfworld import make_job, measure
 from benchmarks.measure.throughput.alfworld_report import measure_alfworld
+from tests.envs.alfworld.files import write_game_files
 
 STOCK = find_spec("alfworld") is not None and find_spec("textworld") is not None
 

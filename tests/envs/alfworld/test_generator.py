@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_gym.envs.alfworld.data.export import with_stock_texts, write_game_files
+from agent_gym.envs.alfworld.data.export import with_stock_texts
 from agent_gym.envs.alfworld.data.generator import TINY, GeneratedSplit, HouseholdSpec, household_from_seed
 from agent_gym.envs.alfworld.data.household_data import FURNISHING, FURNITURE, THINGS, Room
 from agent_gym.envs.alfworld.data.library import GameLibrary
@@ -23,6 +23,7 @@ from agent_gym.envs.alfworld.world.game import compile_game
 from agent_gym.envs.alfworld.world.gamefile import GameRecord, TextFormat, read_game_file
 from agent_gym.envs.alfworld.world.goals import TaskType
 from agent_gym.support.errors import ConfigError, DataError
+from tests.envs.alfworld.files import write_game_files
 from tests.envs.alfworld.test_gamefile import NEW_DOMAIN, NEW_PUT, grammar
 
 TRAIN = GeneratedSplit.TRAIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_gym.envs.searchqa.world.generator import GeneratedWorld, WorldKey, WorldSpec
+from agent_gym.envs.searchqa.data.generator import GeneratedWorld, WorldKey, WorldSpec
 from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.retrieval.base import Passage
 from agent_gym.retrieval.lexical.bm25 import MemoryBm25

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_gym.envs.searchqa.oracle import UNKNOWN, next_action
-from agent_gym.envs.searchqa.questions.question import Question
-from agent_gym.envs.searchqa.world.composer import HOPS, MOST_HOPS, QuestionType
-from agent_gym.envs.searchqa.world.facts import telling_word
-from agent_gym.envs.searchqa.world.generator import (
+from agent_gym.envs.searchqa.data.generator import (
     GeneratedWorld,
     QuestionSpec,
     WorldKey,
@@ -19,7 +15,11 @@ from agent_gym.envs.searchqa.world.generator import (
     export_world,
     question_from_seed,
 )
-from agent_gym.envs.searchqa.world.library import generated_retriever, generated_world
+from agent_gym.envs.searchqa.data.library import generated_retriever, generated_world
+from agent_gym.envs.searchqa.oracle import UNKNOWN, next_action
+from agent_gym.envs.searchqa.questions.question import Question
+from agent_gym.envs.searchqa.world.composer import HOPS, MOST_HOPS, QuestionType
+from agent_gym.envs.searchqa.world.facts import telling_word
 from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.envs.searchqa.world.reading import read_fact
 from agent_gym.envs.searchqa.world.relations import RELATIONS, Kind

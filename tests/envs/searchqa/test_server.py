@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agent_gym.core.info import StopReason
+from agent_gym.envs.searchqa.data.generator import QuestionSpec, WorldKey, WorldSpec, export_world
 from agent_gym.envs.searchqa.env import SearchQAEnv
 from agent_gym.envs.searchqa.world.composer import QuestionType
-from agent_gym.envs.searchqa.world.generator import QuestionSpec, WorldKey, WorldSpec, export_world
 from agent_gym.envs.searchqa.world.names import GeneratedSplit
 from agent_gym.retrieval.building import build_index
 from agent_gym.retrieval.lexical.bm25 import MemoryBm25

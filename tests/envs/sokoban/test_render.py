@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_gym.envs.sokoban.render import render_ansi, render_rgb
+from agent_gym.envs.sokoban.render import render_rgb
 from agent_gym.envs.sokoban.world.board import Board, Direction, Level
 from agent_gym.support.errors import ConfigError
 
@@ -49,11 +49,3 @@ def test_tile_sizes_out_of_range_are_refused() -> None:
     for tile in (0, 7, 129):
         with pytest.raises(ConfigError, match=f"8 to 128 pixels, found {tile}"):
             render_rgb(board, tile)
-
-
-def test_text_uses_xsb_symbols_or_a_legend() -> None:
-    board = Board(Level.from_xsb(_PLAIN))
-    assert render_ansi(board) == _PLAIN
-    assert render_ansi(board, {"@": "P", "*": "√", " ": "_"}) == _PLAIN.replace("@", "P").replace("*", "√").replace(
-        " ", "_"
-    )

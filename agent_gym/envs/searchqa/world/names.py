@@ -97,8 +97,3 @@ def given_names(rng: np.random.Generator, count: int) -> tuple[str, ...]:
     """Return `count` distinct two-syllable given names, which all splits share."""
     picked = rng.permutation(len(SYLLABLES) ** 2)[:count].tolist()
     return tuple((_spell(number, 2) + "m").capitalize() for number in picked)
-
-
-def stem_of(name: str) -> str:
-    """Return what belongs to one split only: the last word of a name, in lower case, without its ending."""
-    return name.split()[-1].lower().rstrip(_CODA_LETTERS)

@@ -59,7 +59,6 @@ class Nouns:
     ) -> None:
         self._table = None if table is None else lru_cache(maxsize=_CACHED)(table)
         self._tagger = lru_cache(maxsize=_CACHED)(tagger)
-        self._fallback = origin
         self.origin = origin if table is None else NounOrigin.TABLE
 
     def of(self, asin: str, title: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 
-from agent_gym.envs.searchqa.world.generator import GeneratedWorld, WorldKey
+from agent_gym.envs.searchqa.data.generator import GeneratedWorld, WorldKey
 from agent_gym.retrieval.base import Retriever
 
 _MOST_PASSAGES = 100_000
