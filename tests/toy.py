@@ -131,12 +131,21 @@ class FaultyDoorEnv(DoorEnv):
     Args:
         traces: Folder where "die" and "hang" leave a file, so that they strike once; None strikes always.
         unsteady: Whether the observations hold the process id.
+        fatal: Making the environment ends the process once this file is there.
     """
 
     def __init__(
-        self, tasks: Any = None, *, traces: str | None = None, unsteady: bool = False, **options: Any
+        self,
+        tasks: Any = None,
+        *,
+        traces: str | None = None,
+        unsteady: bool = False,
+        fatal: str | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(tasks, **options)
+        if fatal is not None and Path(fatal).exists():
+            os._exit(1)
         self.traces = None if traces is None else Path(traces)
         self.unsteady = unsteady
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trainers.policy.ranks import Ranks
 from trainers.run.folder import RunFolder
@@ -15,10 +15,6 @@ class RunStoppedError(Exception):
     """The run was asked to stop; what is done is kept."""
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class RunContext:
     """One run, seen from one of its processes.
@@ -27,15 +23,16 @@ class RunContext:
         folder: Run folder, new or to be resumed; only the main process writes to it.
         config: Settings of the run.
         reporter: Who is told of progress.
-        should_stop: Asked between phases and episodes; True in any process saves and ends the run.
+        should_stop: True in any process saves and ends the run. Asked during the cold start and the evaluations
+            before and after, before the first iteration and after each; an iteration is always finished.
         ranks: The processes of the run.
     """
 
     folder: RunFolder
     config: TrainConfig
     reporter: Reporter
-    should_stop: Callable[[], bool] = _never
-    ranks: Ranks = field(default_factory=Ranks)
+    should_stop: Callable[[], bool]
+    ranks: Ranks
 
     def stopping(self) -> bool:
         """Return whether any process was asked to stop. All have to call it."""

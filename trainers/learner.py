@@ -69,8 +69,9 @@ class Learner:
     def _outlier_turns(self, batch: Batch) -> OutlierTurns | None:
         """Return STAPO's part of an iteration, where the algorithm has one."""
         config = self._config
-        if config.algorithm.stapo is None or self._sources is None:
+        if config.algorithm.stapo is None:
             return None
+        assert self._sources is not None
         return OutlierTurns(
             batch,
             config.algorithm.stapo,
@@ -92,7 +93,7 @@ def _follow(events: Iterable[Event]) -> tuple[IterationDiagnostics, int]:
             step.add_micro_batch(event.tokens, event.loss)
             if event.sampler_logp is not None:
                 logp = event.sampler_logp.to(event.tokens.logp_old.device)
-                step.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
+                diagnostics.add_sampler_gap(logp, event.tokens.logp_old, event.tokens.mask)
         elif isinstance(event, StepReport):
             if event.applied:
                 diagnostics.merge([step])

@@ -36,7 +36,7 @@ class Trainer:
     Args:
         folder: Run folder, new or to be resumed; only the main process writes to it.
         reporter: Who is told of progress.
-        should_stop: Asked after every iteration; True in any process saves and ends the run.
+        should_stop: See `RunContext`.
         ranks: The processes of the run; all of them run a trainer on the same folder.
     """
 
@@ -128,7 +128,7 @@ class Trainer:
         parts.sampler.sync(parts.policy)
         clock.lap("update")
         if outlier_turns is not None:
-            clock.split("update", "stapo", outlier_turns.seconds)
+            clock.split("update", outlier_turns.name, outlier_turns.seconds)
             self._record.outliers(iteration, collected, outlier_turns)
         return metrics
 

@@ -40,6 +40,8 @@ class OracleAgent:
         try:
             runner.oracle([episode.slot for episode in episodes])
         except AgentGymError:
+            if not runner.last_errors:  # the call failed as a whole
+                raise
             for error in runner.last_errors.values():
                 if isinstance(error, ConfigError) or not isinstance(error, AgentGymError):
                     raise error from None

@@ -35,7 +35,7 @@ class LiveEpisode:
     Attributes:
         index: Position in the list of requests.
         slot: Slot of the runner that plays it.
-        request: What was asked for.
+        request: What was asked for, with the seed that was drawn where it named none.
         recorder: Turns so far; `recorder.current` is what the environment last returned.
         memory: The agent's own state for this episode.
     """
@@ -64,7 +64,7 @@ class Agent(Protocol):
         ...
 
     def observe(self, episode: LiveEpisode, parsed: ParsedReply, before: dict[str, Any], reply: Reply) -> None:
-        """Learn what came of a reply; `before` is the info that the agent saw."""
+        """Learn what came of a reply, unless it ended the episode; `before` is the info that the agent saw."""
         ...
 
 
@@ -165,6 +165,8 @@ def play_episodes(
 
     Raises:
         AgentGymError: An environment refused a task or an option (a fault of the request, not of the world).
+        WorkerError: No worker is left to play.
+        ConfigError: The agent returned something else than replies.
     """
     player = _Player(handle, runner, agent, on_episode, policy_version)
     waiting = deque(enumerate(requests))
@@ -218,7 +220,7 @@ class _Player:
                 group_id=request.group_id,
                 policy_version=self.policy_version,
             )
-            live.append(LiveEpisode(index, slot, request, recorder))
+            live.append(LiveEpisode(index, slot, self.runner.request_of(slot), recorder))
         return live
 
     def turn(self, live: list[LiveEpisode], free: list[int], result: PlayResult) -> list[LiveEpisode]:
@@ -262,9 +264,9 @@ class _Player:
             got = f"{len(replies)} of them"
         else:
             wrong = next((reply for reply in replies if not isinstance(reply, Reply | None)), None)
-            if wrong is None:
+            if wrong is None and any(reply is not None for reply in replies):
                 return replies
-            got = f"a {type(wrong).__name__} among them"
+            got = "no reply at all" if wrong is None else f"a {type(wrong).__name__} among them"
         place = place_of(self.agent.act)
         raise ConfigError(
             f"{type(self.agent).__name__}.act must return a list of one Reply or None for each of the {len(live)} "
@@ -292,6 +294,8 @@ class _Player:
         try:
             return call()
         except WorkerError:
+            if not self.runner.last_errors:  # of no slot: there is nothing to go on with
+                raise
             others = [e for e in self.runner.last_errors.values() if not isinstance(e, WorkerError)]
             if others:
                 raise others[0] from None

@@ -31,7 +31,8 @@ class EnvRunner(ABC):
 
     When a slot fails in a call, the call still finishes the other slots it names and raises the first failure
     afterwards; `last_results` (of `oracle`: `last_actions`) and `last_errors` then hold what each slot did, so that
-    a rollout can drop one episode and go on with the rest.
+    a rollout can drop one episode and go on with the rest. A call that fails as a whole, for want of a worker,
+    leaves them empty.
 
     Args:
         n_slots: Number of slots.
@@ -143,6 +144,8 @@ class EnvRunner(ABC):
     def _oracle(self, slots: list[int]) -> tuple[dict[int, str], dict[int, Exception]]: ...
 
     def _timed(self, work: Callable[[A], R], argument: A) -> R:
+        # A call that fails as a whole must not leave what the one before it returned.
+        self.last_results, self.last_actions, self.last_errors = {}, {}, {}
         begin = time.perf_counter()
         try:
             return work(argument)

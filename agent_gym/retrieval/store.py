@@ -72,7 +72,7 @@ class MemoryPassages:
 
 
 class FilePassages:
-    """Passages in mapped files, written by `agent_gym.retrieval.writing`.
+    """Passages in mapped files, written by `agent_gym.retrieval.building`.
 
     Args:
         folder: Folder of the three files.

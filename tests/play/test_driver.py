@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +16,11 @@ from agent_gym.core.info import StopReason
 from agent_gym.core.replies import ParsedReply
 from agent_gym.play.agents import OracleAgent, RandomAgent
 from agent_gym.play.driver import EnvHandle, LiveEpisode, PlayResult, play_episodes
+from agent_gym.play.pool import ProcessPoolRunner
 from agent_gym.play.reply import Reply
 from agent_gym.play.request import EpisodeRequest
 from agent_gym.play.runner import EnvRunner, InProcessRunner
-from agent_gym.support.errors import ConfigError, UnknownTaskError
+from agent_gym.support.errors import ConfigError, UnknownTaskError, WorkerError
 from tests import toy  # registers the toy ids
 
 FAULTY = "toy/FaultyDoor-v0"
@@ -65,6 +69,49 @@ def test_results_stand_in_the_order_of_requests_whatever_the_slots(count: int, s
     assert texts[0] == texts[1]
     assert all(episode.success for episode in result.whole)
     assert result.errors == {}
+
+
+@pytest.mark.parametrize("agent", [Scripted(["<action>up</action>"]), oracle()], ids=["scripted", "oracle"])
+def test_a_pool_without_workers_ends_the_play_and_no_turn_is_made_up(agent: Any, tmp_path: Path) -> None:
+    fatal = tmp_path / "fatal"
+    options = {"split": "train", "fatal": str(fatal)}
+    with ProcessPoolRunner(f"tests.toy:{FAULTY}", options, 2, 1) as pool:
+
+        class Ending(type(agent)):  # type: ignore[misc]
+            def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> Any:
+                assert all(episode.info["turn"] == len(episode.recorder.turns) for episode in episodes)
+                replies = super().act(episodes, runner)
+                fatal.touch()
+                for pid in pool.worker_pids:
+                    os.kill(pid, signal.SIGKILL)
+                return replies
+
+        agent.__class__ = Ending
+        with pytest.raises(WorkerError):
+            play_episodes(EnvHandle.make(FAULTY, {"split": "train"}), pool, agent, requests(2))
+
+
+def test_an_agent_sees_the_seed_that_was_drawn_where_none_was_named() -> None:
+    seen = []
+
+    class Noting(RandomAgent):
+        def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> list[Reply]:
+            seen.extend((episode.index, episode.request.seed) for episode in episodes)
+            return super().act(episodes, runner)
+
+    agent = Noting(EnvHandle.make(FAULTY, {}).env.reply_grammar)
+    result = play(agent, [EpisodeRequest("door/3")] * 3)
+    assert set(seen) == {(index, episode.seed) for index, episode in enumerate(result.whole)}
+    assert len({episode.seed for episode in result.whole}) == 3
+
+
+def test_an_agent_that_never_answers_is_refused() -> None:
+    class Silent(Scripted):
+        def act(self, episodes: Sequence[LiveEpisode], runner: EnvRunner) -> Any:
+            return [None] * len(episodes)
+
+    with pytest.raises(ConfigError, match="got no reply at all"):
+        play(Silent([]), requests(2))
 
 
 def test_never_more_episodes_than_slots_run() -> None:

@@ -1,6 +1,6 @@
 """Behaviour cloning: supervised training on the reply tokens of an expert's episodes.
 
-The start of every recipe (ALGORITHMS section 4): roll out an expert on training tasks, keep what succeeded,
+The start of every recipe: roll out an expert on training tasks, keep what succeeded,
 train on its reply tokens of all turns. What is left out: rolling the expert out and choosing its episodes.
 """
 

@@ -175,7 +175,7 @@ class Policy:
         Args:
             batch: B rows of width T, on any device.
             temperature: Sampling temperature: log-probabilities and entropies are those of the distribution
-                the tokens were drawn from (ALGORITHMS section 0).
+                the tokens were drawn from.
             entropy: Also return entropies (nats).
             greedy: Also return whether each token is the most likely one.
             entropy_gradient: Whether entropies have a gradient, which holds two more [N, V] tensors.

@@ -99,7 +99,7 @@ GROUPS = (
            about="Turn rows that are alone in their state."),
     _chart("Anchor group size", ("groups/anchor_mean_size", "rows"), about="Turn rows per state."),
     _chart("Advantage", ("advantage/max", "largest"), ("advantage/mean", "mean"), ("advantage/min", "smallest")),
-    _chart("SplitEnvs", ("curriculum/stage", "stage"), about="Stage of the curriculum."),
+    _chart("Stage", ("curriculum/stage", "stage"), about="Stage of the curriculum."),
 )  # fmt: skip
 BAND = (
     _chart("Tokens outside the band", ("clip/tokens_above", "A > 0, above"), ("clip/tokens_below", "A < 0, below"),

@@ -85,7 +85,7 @@ class GroupCollector:
         self._groups, self._group_size, self._seed = groups, group_size, seed
         self._ranks = ranks or Ranks()
 
-    def collect(self, iteration: int, on_episode: Callable[[int, Episode], None] | None = None) -> Collected:
+    def collect(self, iteration: int) -> Collected:
         """Sample until the batch of an iteration is settled; every process gets the groups of all.
 
         Raises:
@@ -98,7 +98,7 @@ class GroupCollector:
         while plan.shortfall:
             drawn = self._envs.draw(plan.shortfall)
             env_index += [index for index, _ in drawn]
-            groups, errors = self._sample(drawn, iteration, len(sampled), on_episode)
+            groups, errors = self._sample(drawn, iteration, len(sampled))
             n_error += len(errors)
             outcomes = [
                 GroupOutcome(
@@ -121,7 +121,6 @@ class GroupCollector:
         drawn: Sequence[tuple[int, str]],
         iteration: int,
         first_group: int,
-        on_episode: Callable[[int, Episode], None] | None,
     ) -> tuple[list[list[Episode]], list[str]]:
         """Play one round; returns its groups in the order they were drawn, and what failed."""
         tasks: dict[int, dict[int, str]] = {}
@@ -129,7 +128,7 @@ class GroupCollector:
             tasks.setdefault(index, {})[first_group + number] = task
         indices = sorted(tasks)
         # One exchange for all environments, so that the processes wait for each other once.
-        shares = self._ranks.gather([self._play(index, tasks[index], iteration, on_episode) for index in indices])
+        shares = self._ranks.gather([self._play(index, tasks[index], iteration) for index in indices])
         found: dict[int, list[Episode]] = {}
         errors: list[str] = []
         for index, results in zip(indices, zip(*shares, strict=True), strict=True):
@@ -143,7 +142,6 @@ class GroupCollector:
         index: int,
         tasks: Mapping[int, str],
         iteration: int,
-        on_episode: Callable[[int, Episode], None] | None,
     ) -> PlayResult:
         """Play this process's share of the groups of one environment, given by number and task."""
         requests = []
@@ -161,7 +159,6 @@ class GroupCollector:
             env.train.runner,
             PolicyAgent(self._encoder(index), self._sampler, self._sampling, EpisodeDraws(draws[mine])),
             requests[mine],
-            on_episode=on_episode,
             policy_version=iteration,
         )
 

@@ -33,7 +33,7 @@ class SplitEnvs:
 
     @classmethod
     def make(cls, settings: EnvSettings, split: str, slots: int) -> SplitEnvs:
-        """Make the stage of a split with room for `slots` running episodes."""
+        """Make the environments of a split with room for `slots` running episodes."""
         options = {**settings.options, "split": split}
         handle = EnvHandle.make(settings.id, options, settings.reply_mode)
         runner: EnvRunner
@@ -185,7 +185,7 @@ class TrainEnvs:
         return metrics, moved
 
     def _enter(self, env: TrainEnv) -> None:
-        """Make the environment of the lane's stage; tasks go on where they are if the stage has the same ones."""
+        """Make the environment of a new stage; tasks go on where they are if the stage has the same ones."""
         before = _list_of(env.train)
         env.train.close()
         env.train = SplitEnvs.make(env.current, env.settings.train_split, self._slots)
@@ -230,9 +230,9 @@ class TrainEnvs:
             env.close()
 
 
-def _list_of(stage: SplitEnvs) -> tuple[str, str]:
-    """Return what is equal for stages of the same tasks; records are not read, as there may be a million."""
-    env = stage.handle.env
+def _list_of(split: SplitEnvs) -> tuple[str, str]:
+    """Return what is equal for splits of the same tasks; records are not read, as there may be a million."""
+    env = split.handle.env
     return env.tasks.digest(), env.world_digest()
 
 

@@ -55,7 +55,7 @@ METRICS: dict[str, str] = {
     },
     "ratio/negative_rows_low": "Turn rows with A < 0 and a mean ratio below 0.8 (log -0.223), as a share of all.",
     **{
-        f"kl_share/{name}": f"Share of the k3 KL (to the reference; without one, to the sampler) on {text}."
+        f"kl_share/{name}": f"Share of the k3 KL (to the reference; without one, to the old policy) on {text}."
         for name, text in KL_BUCKETS.items()
     },
     "advantage/mean": "Mean advantage over turn rows.",

@@ -67,6 +67,11 @@ class OutlierTurns:
         self.seconds = 0.0
 
     @property
+    def name(self) -> str:
+        """Name of the term in metrics."""
+        return "stapo"
+
+    @property
     def located(self) -> bool:
         """Whether the outliers are known."""
         return self.outliers is not None

@@ -109,6 +109,7 @@ class IterationDiagnostics:
     def add_term(self, report: TermReport) -> None:
         """Take in what an extra term did in one optimiser step; its loss is part of the total."""
         self._add_term(report)
+        _check_names([f"loss/{report.name}", *report.stats()])
         for name in ("loss/total", f"loss/{report.name}"):
             self._losses[name] = self._losses.get(name, 0.0) + report.loss
 
@@ -139,9 +140,7 @@ class IterationDiagnostics:
         Raises:
             DataError: When a name is not in `METRICS`.
         """
-        unknown = [name for name in stats if name not in METRICS]
-        if unknown:
-            raise DataError(f"metrics {unknown} have no explanation; add them to METRICS.")
+        _check_names(stats)
         self._given.update(stats)
 
     def merge(self, others: Iterable[IterationDiagnostics]) -> None:
@@ -180,6 +179,12 @@ class IterationDiagnostics:
             found |= _token_metrics(columns)
             found |= _turn_metrics(_join(self._turns))
         return {name: found[name] for name in METRICS if name in found}
+
+
+def _check_names(names: Iterable[str]) -> None:
+    unknown = [name for name in names if name not in METRICS]
+    if unknown:
+        raise DataError(f"metrics {unknown} have no explanation; add them to METRICS.")
 
 
 def _token_columns(tokens: TokenBatch, output: LossOutput) -> dict[str, Column]:

@@ -129,8 +129,8 @@ class MinibatchTotals:
     """Denominators of one whole optimiser minibatch: over all of its micro-batches and all ranks.
 
     Computed up front, so that a micro-batch can divide its own numerator at once and gradients add up to
-    those of the unsplit minibatch. Ranks add their totals before the first backward; where the backend
-    averages gradients over ranks instead of adding them, the loss is multiplied by the number of ranks.
+    those of the unsplit minibatch. Every rank counts the rows of all, and gradients of ranks are
+    added, not averaged (`trainers.policy.sharding`).
     """
 
     n_tokens: int

@@ -5,14 +5,15 @@
 | `Episode`, `Turn` (`agent_gym.play.episode`) | texts, rewards, sampled ids | the rollout |
 | `RowTable` (`turn_table`) | a row a turn: rewards, penalties, anchors [R] | `batch` |
 | `TokenRow` (`trainers.policy.token_rows`) | ids, mask, turns, columns of one value a token [T] | `batch` |
-| `ScoredRow` | a token row and what is fixed during the update [T] | `scoring_pass` |
+| `ScoredRow` | a token row and what is fixed during the update [T] | `updater`, `scoring_pass` |
 | `PaddedRows` (`trainers.policy.token_rows`) | rows padded to one width [B, T] | `pad_rows` |
 | `TokenBatch` (`token_batch`) | all that the loss reads of a micro-batch [B, T] | `updater` |
 | `LossOutput` (`losses`) | the loss and its parts | `policy_loss` |
-| `MicroStep`, `TermReport`, `StepReport` | what happened, for the diagnostics | `updater` |
+| `MicroStep`, `StepReport`; `TermReport` | what happened, for the diagnostics | `updater`; an `ExtraTerm` |
 
 T is the length of a row, B rows are padded to one T, R counts turns. A further value a token that the trainer
-computes is a field of `ScoredRow` and one of the same name in `TokenBatch`, and is set where it is computed.
+computes is a field of `ScoredRow` and one of the same name in `TokenBatch` (also in its list of shapes), and is set
+where it is computed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NO_EPISODE = -1
 
 @dataclass(frozen=True, eq=False)
 class ScoredRow:
-    """A token row with what is fixed during the update; on other ranks than the owner the tensors are empty."""
+    """A token row with what is fixed during the update; other ranks than the owner's have no values of it."""
 
     row: TokenRow
     """Ids and mask, length T."""
@@ -66,7 +67,7 @@ class MicroStep:
     loss: LossOutput
     """The loss and its parts."""
     sampler_logp: torch.Tensor | None
-    """What the sampler said of the tokens, [B, T]; None after the first pass."""
+    """What the sampler said of the tokens, [B, T]; None after the first pass, or where it said nothing."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,9 @@ class ExtraTerm(Protocol):
         ...
 
     def backward(self, policy: Policy, rows: Sequence[ScoredRow]) -> TermReport | None:
-        """Add the term's gradient over the rows of a whole minibatch, a turn each, to the policy's.
+        """Add the term's gradient over the rows of a whole minibatch to the policy's.
+
+        A row is a turn in window context, a conversation in full context.
 
         Returns:
             What this process did; None when there was nothing to do, and then no gradient has changed.

@@ -98,7 +98,7 @@ class Updater:
         scored: Sequence[ScoredRow] | None = None,
         extra_term: ExtraTerm | None = None,
     ) -> Iterator[Event]:
-        """Run all passes over a batch.
+        """Run all passes over a batch, step by step, as the events are asked for.
 
         Args:
             batch: The batch.
@@ -154,8 +154,8 @@ class Updater:
         return self._scoring.score(owned, with_old=True, with_entropy=True)
 
     def _minibatches(self, rows: Sequence[TokenRow], seed: int) -> list[list[int]]:
-        whole = self.algorithm.importance_level is ImportanceLevel.TRAJECTORY
-        return cut_minibatches(rows, self.settings.minibatch_rows, seed, whole_episodes=whole)
+        by_episode = self.algorithm.importance_level is ImportanceLevel.TRAJECTORY
+        return cut_minibatches(rows, self.settings.minibatch_rows, seed, whole_episodes=by_episode)
 
     def _owned(self, rows: Sequence[TokenRow], minibatches: Sequence[Sequence[int]]) -> list[ScoredRow]:
         """Return the rows, not scored yet, each with the rank that trains on it."""
@@ -208,7 +208,7 @@ class _Step:
         self._padded = [pad_rows([item.row for item in part], updater.policy.pad_id) for part in self._parts]
 
     def backward(self) -> Iterator[MicroStep]:
-        """Add up the gradients of the micro-batches; they were zeroed before."""
+        """Add up the gradients of the micro-batches, from zero on."""
         updater = self._updater
         totals = MinibatchTotals.sum(_count(item.row) for item in self.rows)
         sums = self._episode_means()
