@@ -10,7 +10,7 @@ import torch
 
 from agent_gym.support.errors import DataError
 from trainers.context import RunContext
-from trainers.parts import RunParts
+from trainers.parts import ENVS, RunParts
 from trainers.policy.policy import Policy
 from trainers.run.checkpoint import Checkpoint, CheckpointStore, Savable, open_checkpoint
 from trainers.run.folder import CHECKPOINTS, REFERENCE
@@ -59,7 +59,7 @@ class RunCheckpoints:
             model=model,
             optimizer=optimizer,
             scheduler=updater.scheduler,
-            extra={"lanes": parts.envs.state_dict()},
+            extra={ENVS: parts.envs.state_dict()},
             score=score,
         )
 

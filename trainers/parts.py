@@ -28,6 +28,9 @@ from trainers.settings.run import TrainConfig
 from trainers.update.schedules import LearningRate
 from trainers.update.updater import Updater
 
+ENVS = "lanes"
+"""Key of the environments' state in a checkpoint, in the words of the first format."""
+
 
 @dataclass(frozen=True)
 class RunParts:
@@ -87,7 +90,7 @@ def open_parts(context: RunContext, latest: Callable[[], Checkpoint | None]) -> 
                 model=policy, optimizer=updater.optimizer, scheduler=updater.scheduler, weights=False
             )
             first = checkpoint.step
-            envs.load_state_dict(state["lanes"])
+            envs.load_state_dict(state[ENVS])
             context.reporter.say(f"Resuming after iteration {first} of {config.iterations}.")
         sampler = stack.enter_context(closing(make_sampler(policy, config.rollout)))
         sources = None if config.algorithm.stapo is None else PromptSources()
