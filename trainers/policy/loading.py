@@ -68,6 +68,7 @@ def prepare_training(policy: Policy, config: TrainConfig) -> list[str]:
         )
     if config.optim.gradient_checkpointing:
         policy.enable_gradient_checkpointing()
+        policy.check_recomputation()
     short = {str(value.dtype).removeprefix("torch.") for value in policy.parameters() if value.itemsize < 4}
     if not short:
         return []

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,17 @@ import torch
 
 from agent_gym.support.errors import ConfigError
 from trainers.policy.devices import resolve_device, resolve_dtype
-from trainers.policy.logprobs import HeadReader, TokenStats, log_distributions, token_stats
+from trainers.policy.logprobs import HeadReader, TokenStats, base_model, log_distributions, token_stats
+from trainers.policy.probe import Behaviour, family_of, probe
+from trainers.policy.recompute import in_training, recomputing, switch_on
 from trainers.policy.storage import Storage, WholeModel, load_model
-from trainers.policy.token_rows import PaddedRows
+from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
 from trainers.policy.weights import weights_checksum
+
+_RECOMPUTED = 1e-2
+"""Share by which recomputed activations may change scores and gradients; where nothing is wrong they are equal."""
+_FEW = 2**16
+"""Elements of a weight whose gradient is compared."""
 
 
 class Policy:
@@ -65,7 +72,8 @@ class Policy:
         self.eos_ids = _eos_ids(model, tokenizer)
         self.end_id: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
         self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        self._recompute = False
+        self._recompute: list[torch.nn.Module] = []
+        self._behaviour: Behaviour | None = None
         self.renew_reader()
 
     @classmethod
@@ -217,28 +225,52 @@ class Policy:
     def enable_gradient_checkpointing(self) -> None:
         """Recompute activations in the backward pass: less memory, about a third more time, equal results.
 
-        Models recompute in training mode only, so scoring with gradient enters it; dropout is set to 0 first.
+        Raises:
+            ConfigError: The model's family cannot.
         """
-        for module in self.model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0
-            if isinstance(getattr(module, "attention_dropout", None), float):
-                module.attention_dropout = 0.0
-        # Renamed within transformers 5. Nothing is random here, so no generator state needs to be kept.
-        renamed = getattr(self.model, "activation_checkpointing_enable", None)
-        (renamed or self.model.gradient_checkpointing_enable)({"use_reentrant": False, "preserve_rng_state": False})
-        self._recompute = True
-
-    @contextmanager
-    def _recomputing(self) -> Iterator[None]:
-        if not (self._recompute and torch.is_grad_enabled()):
-            yield
-            return
-        self.model.train()
         try:
-            yield
+            switch_on(self.model)
+        except ValueError as error:
+            raise ConfigError(
+                f"models of family {family_of(self.base_model)!r} cannot recompute activations ({error}); "
+                "set optim.gradient_checkpointing=false"
+            ) from None
+        self._recompute = recomputing(self.model)
+
+    def check_recomputation(self) -> None:
+        """Check on a short row that recomputed activations give the scores and gradients of plain ones.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        batch = pad_rows([TokenRow.from_reply([self.pad_id], [self.end_id] * 3)], self.pad_id)
+        # Vectors are in every layer and small: a pass that goes wrong shows in them.
+        vectors = [value for value in self.parameters() if value.dim() == 1 or value.numel() < _FEW]
+
+        def scores() -> list[torch.Tensor]:
+            logp_BT = self.token_stats(batch, entropy=False).logp
+            gradients = torch.autograd.grad(logp_BT.sum(), vectors, allow_unused=True) if vectors else ()
+            return [logp_BT.detach(), *(value.float() for value in gradients if value is not None)]
+
+        again = scores()
+        modules, self._recompute = self._recompute, []
+        try:
+            plain = scores()
         finally:
-            self.model.eval()
+            self._recompute = modules
+        gaps = [
+            float((one - other).abs().max() / other.abs().max().clamp_min(1e-6))
+            for one, other in zip(again, plain, strict=True)
+        ]
+        if not max(gaps) <= _RECOMPUTED:
+            raise ConfigError(
+                f"models of family {family_of(self.base_model)!r} say something else while they recompute "
+                f"activations: scores or gradients differ by {max(gaps):.1%}; "
+                "set optim.gradient_checkpointing=false"
+            )
+
+    def _recomputing(self) -> AbstractContextManager[Any]:
+        return in_training(self._recompute) if self._recompute and torch.is_grad_enabled() else nullcontext()
 
     # -- weights -------------------------------------------------------------------------------------------
 
@@ -264,8 +296,25 @@ class Policy:
         twin = copy.copy(self)
         twin.storage = storage or self.storage
         twin.model = model.to(self.device).eval()
+        twin._recompute = recomputing(twin.model) if self._recompute else []
         twin.renew_reader()
         return twin
+
+    @property
+    def base_model(self) -> Any:
+        """The Hugging Face model itself, without adapters around it."""
+        return base_model(self.model)
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """How the model behaves under padding and with a cache; found once, while its weights are whole.
+
+        Raises:
+            DataError: It cannot be trained here, see `trainers.policy.probe`.
+        """
+        if self._behaviour is None:
+            self._behaviour = Behaviour() if hasattr(self.model, "unshard") else probe(self)
+        return self._behaviour
 
     @property
     def separable(self) -> bool:
