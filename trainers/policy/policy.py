@@ -19,6 +19,8 @@ from typing import Any
 import torch
 
 from agent_gym.support.errors import ConfigError
+from trainers.policy.checks.template import read_template
+from trainers.policy.checks.vocabulary import check_vocabulary, silent_ids
 from trainers.policy.devices import resolve_device, resolve_dtype
 from trainers.policy.logprobs import HeadReader, TokenStats, base_model, log_distributions, token_stats
 from trainers.policy.probe import Behaviour, family_of, probe
@@ -27,6 +29,8 @@ from trainers.policy.storage import Storage, WholeModel, load_model
 from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
 from trainers.policy.weights import weights_checksum
 
+NO_TEMPLATE = "the tokenizer has no chat template; use an instruction-tuned model or set one"
+"""Prompts are conversations, which nothing else can write."""
 _RECOMPUTED = 1e-2
 """Share by which recomputed activations may change scores and gradients; where nothing is wrong they are equal."""
 _FEW = 2**16
@@ -48,7 +52,10 @@ class Policy:
 
     Attributes:
         eos_ids: Ids that end a reply.
-        end_id: The one of them that the tokenizer calls its end: what an expert's reply should end with.
+        end_id: The one of them that the chat template ends a turn with, else the one that the tokenizer calls its
+            end: what an expert's reply should end with.
+        template: What the chat template does.
+        silent_V: bool [V], ids of the model's output that stand for no text, which are not drawn; None for none.
         pad_id: Id written on padding. It may be one of `eos_ids`: masks never come from ids, so that a real
             end token keeps its weight.
     """
@@ -70,8 +77,13 @@ class Policy:
         self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
         self.eos_ids = _eos_ids(model, tokenizer)
-        self.end_id: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
-        self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+        check_vocabulary(self.base_model, tokenizer)
+        self.silent_V = silent_ids(self.base_model, tokenizer)
+        usual: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
+        self.template = read_template(tokenizer, self.chat_template_kwargs)
+        own = self.template.end_id
+        self.end_id: int = own if own is not None and own in self.eos_ids else usual
+        self.pad_id: int = usual if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
         self._recompute: list[torch.nn.Module] = []
         self._behaviour: Behaviour | None = None
         self.renew_reader()
@@ -99,12 +111,13 @@ class Policy:
             chat_template_kwargs: As for the class.
 
         Raises:
-            DataError: Nothing loadable is there.
+            DataError: Nothing loadable is there, or a model that cannot be trained here (its family, weights,
+                vocabulary; see `trainers.policy.probe` and `trainers.policy.checks`).
             ConfigError: Unknown device or dtype.
         """
         wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
         model, tokenizer, storage = load_model(path_or_id, dtype=wanted, allow_downloads=allow_downloads)
-        return cls(
+        policy = cls(
             model,
             tokenizer,
             device=device,
@@ -112,6 +125,8 @@ class Policy:
             chat_template_kwargs=chat_template_kwargs,
             storage=storage,
         )
+        policy.behaviour  # noqa: B018  a model that cannot be trained is refused here
+        return policy
 
     def save(self, folder: str | Path, *, weights: Mapping[str, torch.Tensor] | None = None) -> None:
         """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back.
@@ -146,15 +161,30 @@ class Policy:
             ConfigError: The tokenizer has no chat template.
         """
         if not self.tokenizer.chat_template:
-            raise ConfigError("the tokenizer has no chat template; use an instruction-tuned model or set one")
+            raise ConfigError(NO_TEMPLATE)
         encoded = self.tokenizer.apply_chat_template(
             [dict(message) for message in messages],
             add_generation_prompt=add_generation_prompt,
             tokenize=True,
             return_dict=True,
-            **self.chat_template_kwargs,
+            **self.template_arguments,
         )
         return [int(token) for token in encoded["input_ids"]]
+
+    @property
+    def template_arguments(self) -> dict[str, Any]:
+        """What `apply_chat_template` is given: the user's variables, and the template with its clock stopped."""
+        still = {} if self.template.text is None else {"chat_template": self.template.text}
+        return {**still, **self.chat_template_kwargs}
+
+    def notes(self, full_context: bool = False) -> list[str]:
+        """Return a sentence for everything about the model that a user should know.
+
+        Args:
+            full_context: Whether prompts hold the whole conversation.
+        """
+        found = [] if self.behaviour.cached else [self.behaviour.note(family_of(self.base_model))]
+        return found + self.template.notes(self.eos_ids, self.tokenizer, full_context)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`, with no special token added."""

@@ -2,11 +2,12 @@
 
 What this trainer relies on does not hold in every family: a later token must not change an earlier one, padding
 must not change a row, the head read apart must give the model's own logits, and the cache must continue a padded
-batch as the whole row would. A model that fails one of the first three is refused by name, since every number of the
-update would be wrong without a sign of it. One that fails only the last is read without a cache.
+batch as the whole row would. A model that fails one of the first three is refused by name, since every number of
+the update would be wrong without a sign of it. One that fails only the last is read without a cache.
 
-Gaps are measured against what another context changes, so that small random models and large trained ones, in 32 or
-16 bits, are judged alike. Left out: windows of attention longer than the rows read here.
+Gaps are measured against what another context changes, so that small random models and large trained ones are
+judged alike, in the dtype of the weights whatever the passes of training compute in. Left out: windows of attention
+longer than the rows read here.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ import torch
 
 from agent_gym.support.errors import DataError
 from trainers.policy.decoding import CachedDecoding
+from trainers.policy.logprobs import HeadReader, log_distributions
 from trainers.policy.token_rows import TokenRow, pad_rows
 
 if TYPE_CHECKING:
     from trainers.policy.policy import Policy
 
 _LONG, _SHORT = 17, 6
-_ROUNDING = 1e-5  # nats that a gap may always have
-# Gaps that rounding explains, as a share of what another context changes, in 32 bits and in 16. A gap of the
-# trainer's own scores refuses the model, so more is let pass there; one of the cache costs time only.
-_REFUSED = (0.02, 0.3)
-_UNCACHED = (3e-5, 0.08)
+# Gaps that rounding explains, in 32 bits and in 16: in nats, and as a share of what another context changes. A gap
+# of the trainer's own scores refuses the model, so more is let pass there; one of the cache costs time only.
+_REFUSED = ((1e-4, 0.02), (0.1, 0.3))
+_UNCACHED = ((1e-5, 3e-5), (0.02, 0.08))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def probe(policy: Policy) -> Behaviour:
     Raises:
         DataError: The trainer would get wrong numbers of it, or its log-probabilities are not finite.
     """
-    with torch.no_grad(), policy.autocast():
+    with torch.no_grad():
         return _Probe(policy).run()
 
 
@@ -80,10 +81,11 @@ class _Probe:
         self._rows = (tuple(ids[:long]), tuple(ids[_LONG : _LONG + min(_SHORT, long)]))
         self._alone_TV = [self._alone(row) for row in self._rows]
         last = [logp_TV[min(map(len, self._rows)) - 1] for logp_TV in self._alone_TV]
-        short = (policy.autocast_dtype or policy.model.dtype).itemsize < 4
+        short = policy.model.dtype.itemsize < 4
         effect = _gap(*last)
-        self._refused = max(_ROUNDING, _REFUSED[short] * effect)
-        self._uncached = max(_ROUNDING, _UNCACHED[short] * effect)
+        self._refused, self._uncached = (
+            max(nats, share * effect) for nats, share in (_REFUSED[short], _UNCACHED[short])
+        )
 
     def run(self) -> Behaviour:
         family = family_of(self._policy.base_model)
@@ -124,7 +126,7 @@ class _Probe:
         policy = self._policy
         rows = [TokenRow.from_reply(row[:1], row[1:]) for row in self._rows]
         batch = pad_rows(rows, policy.pad_id, device=policy.device)
-        scored_NV = policy.log_distributions(batch)
+        scored_NV = log_distributions(HeadReader(policy.model), batch)
         alone_NV = torch.cat([logp_TV[:-1] for logp_TV in self._alone_TV])
         return "padding beside a row changes what it says of the row, or its output head cannot be read", _gap(
             scored_NV, alone_NV

@@ -145,9 +145,12 @@ class HFSampler:
         forward = start_decoding(self._policy, prompts, settings.max_reply_tokens)
         logits_BV = forward.prefill()
         live = list(range(len(prompts)))
+        silent_V = self._policy.silent_V
+        if silent_V is not None:
+            silent_V = silent_V.to(logits_BV.device)
         for step in range(settings.max_reply_tokens):
             uniform_B = None if uniform_BL is None else uniform_BL[live, step]
-            tokens_B, logp_B, entropy_B = choose(logits_BV, settings, uniform_B)
+            tokens_B, logp_B, entropy_B = choose(logits_BV, settings, uniform_B, silent_V=silent_V)
             ids = tokens_B.tolist()
             columns = zip(live, ids, logp_B.tolist(), strict=True)
             for row, token, logp in columns:
@@ -178,7 +181,11 @@ def _uniform(rows: int, length: int, generator: Draws | None) -> torch.Tensor:
 
 
 def choose(
-    logits_BV: torch.Tensor, settings: SamplingSettings, uniform_B: torch.Tensor | None
+    logits_BV: torch.Tensor,
+    settings: SamplingSettings,
+    uniform_B: torch.Tensor | None,
+    *,
+    silent_V: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Choose one token per row from logits.
 
@@ -189,16 +196,19 @@ def choose(
         logits_BV: Raw float32 logits.
         settings: Temperature, truncation, greedy.
         uniform_B: float64 numbers in [0, 1), one per row; None when greedy.
+        silent_V: bool, ids that are never chosen; None for none.
 
     Returns:
         Ids [B]; log-probabilities [B] at the temperature, before truncation; entropies [B] or None.
     """
     logp_BV = torch.log_softmax(logits_BV / settings.temperature, dim=-1)
     if uniform_B is None:
-        tokens_B = logits_BV.argmax(-1)
+        spoken_BV = logits_BV if silent_V is None else logits_BV.masked_fill(silent_V, float("-inf"))
+        tokens_B = spoken_BV.argmax(-1)
     else:
         exact = torch.float32 if logits_BV.device.type == "mps" else torch.float64
-        mass_BV = _truncate(logp_BV.exp(), settings).to(exact).cumsum(-1)
+        prob_BV = logp_BV.exp() if silent_V is None else logp_BV.exp().masked_fill(silent_V, 0.0)
+        mass_BV = _truncate(prob_BV, settings).to(exact).cumsum(-1)
         below_one = uniform_B.clamp_max(1.0 - 1e-6 if exact is torch.float32 else 1.0 - 1e-12)
         target_B1 = below_one.to(exact).to(mass_BV.device)[:, None] * mass_BV[:, -1:]
         tokens_B = torch.searchsorted(mass_BV, target_B1, right=True)[:, 0]
