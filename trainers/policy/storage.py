@@ -196,9 +196,9 @@ def _load_tokenizer(path_or_id: str | Path, local: bool) -> Any:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     config = Path(path_or_id) / "tokenizer_config.json"
-    saved_as = json.loads(config.read_text("utf-8")).get("tokenizer_class") if config.is_file() else None
-    chosen = PreTrainedTokenizerFast if saved_as in _GENERIC_TOKENIZERS else AutoTokenizer
     try:
+        saved_as = json.loads(config.read_text("utf-8")).get("tokenizer_class") if config.is_file() else None
+        chosen = PreTrainedTokenizerFast if saved_as in _GENERIC_TOKENIZERS else AutoTokenizer
         return chosen.from_pretrained(str(path_or_id), local_files_only=local)
     except Exception as error:
         what = " ".join(str(error).split())[:_SHOWN] or type(error).__name__

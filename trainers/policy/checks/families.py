@@ -8,7 +8,7 @@ the model is in use, since it changes the forward pass that sampler and trainer 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from agent_gym.support.errors import DataError
@@ -101,7 +101,9 @@ def as_it_came(config: Any, kept: Kept) -> Iterator[None]:
 
     def put(values: Mapping[tuple[bool, str], Any]) -> None:
         for (inner, name), value in values.items():
-            setattr(config.get_text_config() if inner else config, name, value)
+            # Attention maps cannot be asked for again where the layers in use give none.
+            with suppress(ValueError):
+                setattr(config.get_text_config() if inner else config, name, value)
 
     put(kept)
     try:
