@@ -12,7 +12,8 @@ from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyGrammar
 from agent_gym.support.errors import ConfigError
 from trainers.policy.lora import add_lora
-from trainers.policy.policy import NO_TEMPLATE, Policy
+from trainers.policy.policy import Policy
+from trainers.policy.recompute import check_recomputation
 from trainers.policy.tiny import build_tiny
 from trainers.settings.model import TINY, ModelSettings
 from trainers.settings.run import TrainConfig
@@ -70,9 +71,8 @@ def prepare_training(policy: Policy, config: TrainConfig) -> list[str]:
         )
     if config.optim.gradient_checkpointing:
         policy.enable_gradient_checkpointing()
-        policy.check_recomputation()
-    if not policy.tokenizer.chat_template:
-        raise ConfigError(NO_TEMPLATE)
+        check_recomputation(policy)
+    policy.check_template()
     notes = policy.notes(full_context=config.env.context is ContextMode.FULL)
     short = {str(value.dtype).removeprefix("torch.") for value in policy.parameters() if value.itemsize < 4}
     if not short:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,14 @@ import torch
 
 from agent_gym.support.errors import ConfigError
 from trainers.policy.checks.template import read_template
-from trainers.policy.checks.vocabulary import check_vocabulary, silent_ids
+from trainers.policy.checks.vocabulary import check_vocabulary, end_tokens, silent_ids
 from trainers.policy.devices import resolve_device, resolve_dtype
 from trainers.policy.logprobs import HeadReader, TokenStats, base_model, log_distributions, token_stats
 from trainers.policy.probe import Behaviour, family_of, probe
 from trainers.policy.recompute import in_training, recomputing, switch_on
 from trainers.policy.storage import Storage, WholeModel, load_model
-from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
+from trainers.policy.token_rows import PaddedRows
 from trainers.policy.weights import weights_checksum
-
-NO_TEMPLATE = "the tokenizer has no chat template; use an instruction-tuned model or set one"
-"""Prompts are conversations, which nothing else can write."""
-_RECOMPUTED = 1e-2
-"""Share by which recomputed activations may change scores and gradients; where nothing is wrong they are equal."""
-_FEW = 2**16
-"""Elements of a weight whose gradient is compared."""
 
 
 class Policy:
@@ -76,7 +69,7 @@ class Policy:
         self.storage: Storage = storage or WholeModel()
         self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
-        self.eos_ids = _eos_ids(model, tokenizer)
+        self.eos_ids = end_tokens(model, tokenizer)
         check_vocabulary(self.base_model, tokenizer)
         self.silent_V = silent_ids(self.base_model, tokenizer)
         usual: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
@@ -160,8 +153,7 @@ class Policy:
         Raises:
             ConfigError: The tokenizer has no chat template.
         """
-        if not self.tokenizer.chat_template:
-            raise ConfigError(NO_TEMPLATE)
+        self.check_template()
         encoded = self.tokenizer.apply_chat_template(
             [dict(message) for message in messages],
             add_generation_prompt=add_generation_prompt,
@@ -170,6 +162,11 @@ class Policy:
             **self.template_arguments,
         )
         return [int(token) for token in encoded["input_ids"]]
+
+    def check_template(self) -> None:
+        """Raise ConfigError unless the tokenizer has a chat template."""
+        if not self.tokenizer.chat_template:
+            raise ConfigError("the tokenizer has no chat template; use an instruction-tuned model or set one")
 
     @property
     def template_arguments(self) -> dict[str, Any]:
@@ -267,37 +264,14 @@ class Policy:
             ) from None
         self._recompute = recomputing(self.model)
 
-    def check_recomputation(self) -> None:
-        """Check on a short row that recomputed activations give the scores and gradients of plain ones.
-
-        Raises:
-            ConfigError: They do not.
-        """
-        batch = pad_rows([TokenRow.from_reply([self.pad_id], [self.end_id] * 3)], self.pad_id)
-        # Vectors are in every layer and small: a pass that goes wrong shows in them.
-        vectors = [value for value in self.parameters() if value.dim() == 1 or value.numel() < _FEW]
-
-        def scores() -> list[torch.Tensor]:
-            logp_BT = self.token_stats(batch, entropy=False).logp
-            gradients = torch.autograd.grad(logp_BT.sum(), vectors, allow_unused=True) if vectors else ()
-            return [logp_BT.detach(), *(value.float() for value in gradients if value is not None)]
-
-        again = scores()
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """Store activations meanwhile, also where they are to be recomputed."""
         modules, self._recompute = self._recompute, []
         try:
-            plain = scores()
+            yield
         finally:
             self._recompute = modules
-        gaps = [
-            float((one - other).abs().max() / other.abs().max().clamp_min(1e-6))
-            for one, other in zip(again, plain, strict=True)
-        ]
-        if not max(gaps) <= _RECOMPUTED:
-            raise ConfigError(
-                f"models of family {family_of(self.base_model)!r} say something else while they recompute "
-                f"activations: scores or gradients differ by {max(gaps):.1%}; "
-                "set optim.gradient_checkpointing=false"
-            )
 
     def _recomputing(self) -> AbstractContextManager[Any]:
         return in_training(self._recompute) if self._recompute and torch.is_grad_enabled() else nullcontext()
@@ -367,16 +341,3 @@ class Policy:
     def checksum(self) -> str:
         """Return the checksum of all weights, see `trainers.policy.weights.weights_checksum`."""
         return weights_checksum(self.model.state_dict())
-
-
-def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    found: set[int] = set()
-    generation = getattr(model, "generation_config", None)
-    for source in (getattr(generation, "eos_token_id", None), tokenizer.eos_token_id):
-        if isinstance(source, int):
-            found.add(source)
-        elif source is not None:
-            found.update(int(token) for token in source)
-    if not found:
-        raise ConfigError("neither the tokenizer nor the generation config names an end-of-text token; set one")
-    return frozenset(found)

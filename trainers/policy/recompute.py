@@ -9,13 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from agent_gym.support.errors import ConfigError
+from trainers.policy.probe import family_of
+from trainers.policy.token_rows import TokenRow, pad_rows
+
+if TYPE_CHECKING:
+    from trainers.policy.policy import Policy
+
 _FUNCTION = "_gradient_checkpointing_func"  # where transformers keeps what a layer recomputes with
 _RANDOM = ("drop", "jitter")
+_LARGEST = 1e-2
+"""Share by which recomputed activations may change scores and gradients; where nothing is wrong they are equal."""
+_FEW = 2**16
+"""Elements of a weight whose gradient is compared."""
 
 
 def switch_on(model: Any) -> None:
@@ -73,3 +84,35 @@ def in_training(modules: list[torch.nn.Module]) -> Iterator[None]:
     finally:
         for module in modules:
             module.training = False
+
+
+def check_recomputation(policy: Policy) -> None:
+    """Check on a short row that recomputed activations give the scores and gradients of stored ones.
+
+    Args:
+        policy: One that recomputes (`Policy.enable_gradient_checkpointing`).
+
+    Raises:
+        ConfigError: They do not.
+    """
+    batch = pad_rows([TokenRow.from_reply([policy.pad_id], [policy.end_id] * 3)], policy.pad_id)
+    # Vectors are in every layer and small: a pass that goes wrong shows in them.
+    watched = [value for value in policy.parameters() if value.dim() == 1 or value.numel() < _FEW]
+
+    def results() -> list[torch.Tensor]:
+        logp_BT = policy.token_stats(batch, entropy=False).logp
+        gradients = torch.autograd.grad(logp_BT.sum(), watched, allow_unused=True) if watched else ()
+        return [logp_BT.detach(), *(value.float() for value in gradients if value is not None)]
+
+    again = results()
+    with policy.storing():
+        stored = results()
+    gaps = [
+        float((one - other).abs().max() / other.abs().max().clamp_min(1e-6))
+        for one, other in zip(again, stored, strict=True)
+    ]
+    if not max(gaps) <= _LARGEST:
+        raise ConfigError(
+            f"models of family {family_of(policy.base_model)!r} say something else while they recompute "
+            f"activations: scores or gradients differ by {max(gaps):.1%}; set optim.gradient_checkpointing=false"
+        )

@@ -20,6 +20,7 @@ from agent_gym.support.errors import ConfigError
 from tests.trainers.toys import corpus, random_rows
 from trainers.policy.lora import add_lora
 from trainers.policy.policy import Policy
+from trainers.policy.recompute import check_recomputation
 from trainers.policy.storage import no_progress_bars
 from trainers.policy.tiny import build_tokenizer
 from trainers.policy.token_rows import PaddedRows, TokenRow, pad_rows
@@ -242,7 +243,7 @@ def _recomputed(whole: Policy) -> str:
         if recompute:
             policy.enable_gradient_checkpointing()
             try:
-                policy.check_recomputation()
+                check_recomputation(policy)
             except ConfigError:
                 return "refused"
         logp_BT = policy.token_stats(_batch(policy), entropy=False).logp
@@ -265,8 +266,8 @@ def _adapters(whole: Policy, folder: Path) -> str:
 
 def read_rows() -> dict[str, str]:
     """Return the rows of the page's table, by family."""
-    lines = PAGE.read_text("utf-8").splitlines()
-    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+    table = PAGE.read_text("utf-8").partition("| family |")[2].partition("\n\n")[0]
+    return {line.split("`")[1]: line for line in table.splitlines() if line.startswith("| `")}
 
 
 def write_page() -> None:

@@ -15,6 +15,7 @@ from tests.trainers.runs import small_config
 from tests.trainers.toys import random_rows
 from trainers.policy.loading import prepare_training
 from trainers.policy.policy import Policy
+from trainers.policy.recompute import check_recomputation
 from trainers.policy.token_rows import pad_rows
 from trainers.rollout.samplers.hf import HFSampler
 from trainers.settings.sampling import SamplingSettings
@@ -232,7 +233,7 @@ def test_nothing_is_random_while_activations_are_recomputed(tmp_path, family, se
     folder = write_model(tmp_path / "model", family, **settings)
     policy, recomputing = load(folder), load(folder)
     recomputing.enable_gradient_checkpointing()
-    recomputing.check_recomputation()
+    check_recomputation(recomputing)
     expected, found = scores(policy), scores(recomputing)
     assert torch.equal(found, expected)
     expected.sum().backward()

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from agent_gym.support.errors import DataError
+from agent_gym.support.errors import ConfigError, DataError
 
 
 def check_vocabulary(model: Any, tokenizer: Any) -> None:
@@ -23,6 +23,24 @@ def check_vocabulary(model: Any, tokenizer: Any) -> None:
             f"{rows - 1}); take the tokenizer that belongs to the model, or enlarge the model "
             "(resize_token_embeddings) and save it"
         )
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the ids that end a reply, by generation config and tokenizer.
+
+    Raises:
+        ConfigError: Neither names one.
+    """
+    found: set[int] = set()
+    generation = getattr(model, "generation_config", None)
+    for source in (getattr(generation, "eos_token_id", None), tokenizer.eos_token_id):
+        if isinstance(source, int):
+            found.add(source)
+        elif source is not None:
+            found.update(int(token) for token in source)
+    if not found:
+        raise ConfigError("neither the tokenizer nor the generation config names an end-of-text token; set one")
+    return frozenset(found)
 
 
 def silent_ids(model: Any, tokenizer: Any) -> torch.Tensor | None:
