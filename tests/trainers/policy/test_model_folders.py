@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agent_gym.support.errors import ConfigError, DataError
+from tests.trainers import runs
 from tests.trainers.policy.families import tokenizer, write_model
-from tests.trainers.runs import small_config
+from tests.trainers.runs import new_run, small_config, train
 from tests.trainers.toys import random_rows
 from trainers.policy.loading import prepare_training
 from trainers.policy.policy import Policy
@@ -326,3 +327,17 @@ def test_a_folder_without_a_chat_template_is_refused_before_anything_is_played(f
     template(folder, text)
     with pytest.raises(ConfigError, match="no chat template"):
         notes(folder)
+
+
+@pytest.mark.slow
+def test_a_run_trains_a_model_without_a_usable_cache_and_resumes_to_the_same_weights(tmp_path):
+    base = write_model(tmp_path / "base", "mamba")
+    settings = (f"model.path={base}", "cloning.episodes=0", "iterations=2", "rollout.max_context_tokens=512")
+    whole = new_run(tmp_path / "whole", *settings, cold=False)
+    done = train(whole)
+    for metrics in runs.metrics(whole.path):
+        assert metrics["policy/sampler_gap"] < 1e-4
+    part = new_run(tmp_path / "part", *settings, cold=False)
+    asked = iter([False, True])
+    train(part, lambda: next(asked, True))
+    assert train(part)["checksum"] == done["checksum"]
