@@ -8,10 +8,12 @@ from pathlib import Path
 
 import torch
 
+from agent_gym.core.prompts import ContextMode
 from agent_gym.core.replies import ReplyGrammar
 from agent_gym.support.errors import ConfigError
 from trainers.policy.lora import add_lora
 from trainers.policy.policy import Policy
+from trainers.policy.recompute import check_recomputation
 from trainers.policy.tiny import build_tiny
 from trainers.settings.model import TINY, ModelSettings
 from trainers.settings.run import TrainConfig
@@ -58,7 +60,8 @@ def prepare_training(policy: Policy, config: TrainConfig) -> list[str]:
     """Set how the policy is differentiated; returns what a user should know of these weights.
 
     Raises:
-        ConfigError: Its weights are float16, and the run trains them or adapters beside them.
+        ConfigError: Its weights are float16, and the run trains them or adapters beside them; it has no chat
+            template; or it cannot recompute activations, and the settings ask for it.
     """
     if config.trains and any(value.dtype is torch.float16 for value in policy.model.parameters()):
         raise ConfigError(
@@ -68,10 +71,14 @@ def prepare_training(policy: Policy, config: TrainConfig) -> list[str]:
         )
     if config.optim.gradient_checkpointing:
         policy.enable_gradient_checkpointing()
+        check_recomputation(policy)
+    policy.check_template()
+    notes = policy.notes(full_context=config.env.context is ContextMode.FULL)
     short = {str(value.dtype).removeprefix("torch.") for value in policy.parameters() if value.itemsize < 4}
     if not short:
-        return []
+        return notes
     return [
+        *notes,
         f"The trained weights are {', '.join(sorted(short))}: updates smaller than their rounding are lost. Full "
-        "training at small learning rates needs model.dtype=float32 with model.autocast=bfloat16, or model.lora."
+        "training at small learning rates needs model.dtype=float32 with model.autocast=bfloat16, or model.lora.",
     ]

@@ -18,6 +18,8 @@ from trainers.policy.token_rows import PaddedRows
 
 _LOGITS_PER_CHUNK = 2**25
 """Logits held at once: 128 MiB in float32."""
+_MARK = 200.0
+"""Size of the logits that show whether a model changes what its head returns."""
 
 
 Reduce: TypeAlias = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
@@ -97,8 +99,7 @@ class HeadReader:
 
     @property
     def _base(self) -> Any:
-        inner = getattr(self.model, "get_base_model", None)
-        return self.model if inner is None else inner()
+        return base_model(self.model)
 
     @property
     def separable(self) -> bool:
@@ -113,15 +114,29 @@ class HeadReader:
 
     def _probe(self) -> bool:
         base = self._base
-        if base.get_output_embeddings() is None or base.get_decoder() is base:
+        head = base.get_output_embeddings()
+        if head is None or base.get_decoder() is base:
             return False
-        device = base.get_output_embeddings().weight.device
-        ids = torch.arange(4, device=device)[None] % base.config.get_text_config().vocab_size
-        with torch.no_grad():
-            whole = self.model(input_ids=ids, use_cache=False).logits
-            hidden = base.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
-            split = base.get_output_embeddings()(hidden)
-        return split.shape == whole.shape and torch.allclose(split.float(), whole.float(), atol=1e-4, rtol=1e-3)
+        ids = torch.arange(4, device=head.weight.device)[None] % base.config.get_text_config().vocab_size
+        # Large logits in place of the head's own: a cap would hardly show on the small ones of a new model.
+        marks = torch.linspace(-_MARK, _MARK, 4 * head.weight.shape[0], device=head.weight.device)
+        seen: list[torch.Tensor] = []
+
+        def mark(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...], out: torch.Tensor) -> torch.Tensor:
+            seen.append(arguments[0])
+            return marks.view(1, 4, -1).to(out.dtype) if out.numel() == marks.numel() else out
+
+        handle = head.register_forward_hook(mark)
+        try:
+            with torch.no_grad():
+                out = self.model(input_ids=ids, use_cache=False).logits
+                hidden = base.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+        finally:
+            handle.remove()
+        if len(seen) != 1 or seen[0].shape != hidden.shape or out.numel() != marks.numel():
+            return False
+        close = torch.allclose(seen[0].float(), hidden.float(), atol=1e-4, rtol=1e-3)
+        return close and torch.allclose(out.reshape(-1).float(), marks.to(out.dtype).float(), atol=1e-4, rtol=1e-3)
 
     def map_logits(
         self,
@@ -142,7 +157,7 @@ class HeadReader:
             "use_cache": False,
         }
         if not self.separable:
-            return reduce(self._narrowed_logits(inputs, rows, columns - 1).float(), targets)
+            return reduce(narrowed_logits(self.model, inputs, rows, columns - 1).float(), targets)
         head = self._base.get_output_embeddings()
         if self._sharded:
             return self._inside(inputs, (rows, columns - 1), targets, reduce)
@@ -180,16 +195,36 @@ class HeadReader:
         parts = zip(found, torch.split(out_NK, widths, dim=-1), strict=True)
         return tuple(part.reshape(value.shape).to(value.dtype) for value, part in parts)
 
-    def _narrowed_logits(self, inputs: dict[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        def narrow(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            return (arguments[0][rows, columns][None], *arguments[1:])
 
-        handle = self._base.get_output_embeddings().register_forward_pre_hook(narrow)
-        try:
-            logits: torch.Tensor = self.model(**inputs).logits
-            return logits[0]
-        finally:
-            handle.remove()
+def base_model(model: Any) -> Any:
+    """Return the Hugging Face model inside a peft wrapper; any other model is returned itself."""
+    inner = getattr(model, "get_base_model", None)
+    return model if inner is None else inner()
+
+
+def narrowed_logits(model: Any, inputs: dict[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Return the model's own logits at chosen positions, [N, V], without those at the others.
+
+    Args:
+        model: A Hugging Face causal LM, or one wrapped by peft.
+        inputs: Arguments of its forward pass.
+        rows: int64 [N].
+        columns: int64 [N].
+    """
+    head = base_model(model).get_output_embeddings()
+    if head is None:
+        whole: torch.Tensor = model(**inputs).logits
+        return whole[rows, columns]
+
+    def narrow(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (arguments[0][rows, columns][None], *arguments[1:])
+
+    handle = head.register_forward_pre_hook(narrow)
+    try:
+        logits: torch.Tensor = model(**inputs).logits
+        return logits[0]
+    finally:
+        handle.remove()
 
 
 def _in_chunks(

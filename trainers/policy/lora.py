@@ -42,6 +42,7 @@ def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
         r=settings.rank,
         lora_alpha=settings.alpha,  # type: ignore[arg-type]
         target_modules=targets,
+        exclude_modules=_not_adapted(policy.model) if isinstance(targets, str) else None,
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
@@ -53,6 +54,23 @@ def add_lora(policy: Policy, settings: LoraSettings | None = None) -> Policy:
         except ValueError as error:
             raise ConfigError(f"no adapter can be put on {targets!r}: {error}") from error
     return policy.with_model(model, AdaptersOnly())
+
+
+def _not_adapted(model: Any) -> list[str] | None:
+    """Return the linear layers that "all-linear" must leave out; None for none.
+
+    Routers of experts return more than one tensor. Kernels of recurrent layers read the weight of the projection
+    after them without calling it, so that an adapter there would be passed over.
+    """
+    names = []
+    for path, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Linear):
+            parent = model.get_submodule(path.rpartition(".")[0])
+            # Mamba's skip connection is called D.
+            recurrent = path.endswith("out_proj") and hasattr(parent, "conv1d") and hasattr(parent, "D")
+            if recurrent or "Router" in type(layer).__name__:
+                names.append(path)
+    return names or None
 
 
 def merged(policy: Policy) -> Policy:

@@ -19,8 +19,12 @@ from typing import Any
 import torch
 
 from agent_gym.support.errors import ConfigError
+from trainers.policy.checks.template import read_template
+from trainers.policy.checks.vocabulary import check_vocabulary, end_tokens, silent_ids
 from trainers.policy.devices import resolve_device, resolve_dtype
-from trainers.policy.logprobs import HeadReader, TokenStats, log_distributions, token_stats
+from trainers.policy.logprobs import HeadReader, TokenStats, base_model, log_distributions, token_stats
+from trainers.policy.probe import Behaviour, family_of, probe
+from trainers.policy.recompute import in_training, recomputing, switch_on
 from trainers.policy.storage import Storage, WholeModel, load_model
 from trainers.policy.token_rows import PaddedRows
 from trainers.policy.weights import weights_checksum
@@ -41,7 +45,10 @@ class Policy:
 
     Attributes:
         eos_ids: Ids that end a reply.
-        end_id: The one of them that the tokenizer calls its end: what an expert's reply should end with.
+        end_id: The one of them that the chat template ends a turn with, else the one that the tokenizer calls its
+            end: what an expert's reply should end with.
+        template: What the chat template does.
+        silent_V: bool [V], ids of the model's output that stand for no text, which are not drawn; None for none.
         pad_id: Id written on padding. It may be one of `eos_ids`: masks never come from ids, so that a real
             end token keeps its weight.
     """
@@ -62,10 +69,16 @@ class Policy:
         self.storage: Storage = storage or WholeModel()
         self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
-        self.eos_ids = _eos_ids(model, tokenizer)
-        self.end_id: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
-        self.pad_id: int = self.end_id if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        self._recompute = False
+        self.eos_ids = end_tokens(model, tokenizer)
+        check_vocabulary(self.base_model, tokenizer)
+        self.silent_V = silent_ids(self.base_model, tokenizer)
+        usual: int = min(self.eos_ids) if tokenizer.eos_token_id is None else int(tokenizer.eos_token_id)
+        self.template = read_template(tokenizer, self.chat_template_kwargs)
+        own = self.template.end_id
+        self.end_id: int = own if own is not None and own in self.eos_ids else usual
+        self.pad_id: int = usual if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
+        self._recompute: list[torch.nn.Module] = []
+        self._behaviour: Behaviour | None = None
         self.renew_reader()
 
     @classmethod
@@ -91,12 +104,13 @@ class Policy:
             chat_template_kwargs: As for the class.
 
         Raises:
-            DataError: Nothing loadable is there.
+            DataError: Nothing loadable is there, or a model that cannot be trained here (its family, weights,
+                vocabulary; see `trainers.policy.probe` and `trainers.policy.checks`).
             ConfigError: Unknown device or dtype.
         """
         wanted = dtype if dtype == "auto" else resolve_dtype(dtype)
         model, tokenizer, storage = load_model(path_or_id, dtype=wanted, allow_downloads=allow_downloads)
-        return cls(
+        policy = cls(
             model,
             tokenizer,
             device=device,
@@ -104,6 +118,8 @@ class Policy:
             chat_template_kwargs=chat_template_kwargs,
             storage=storage,
         )
+        policy.behaviour  # noqa: B018  a model that cannot be trained is refused here
+        return policy
 
     def save(self, folder: str | Path, *, weights: Mapping[str, torch.Tensor] | None = None) -> None:
         """Write config, safetensors weights and tokenizer; `load` and `from_pretrained` read them back.
@@ -137,16 +153,35 @@ class Policy:
         Raises:
             ConfigError: The tokenizer has no chat template.
         """
-        if not self.tokenizer.chat_template:
-            raise ConfigError("the tokenizer has no chat template; use an instruction-tuned model or set one")
+        self.check_template()
         encoded = self.tokenizer.apply_chat_template(
             [dict(message) for message in messages],
             add_generation_prompt=add_generation_prompt,
             tokenize=True,
             return_dict=True,
-            **self.chat_template_kwargs,
+            **self.template_arguments,
         )
         return [int(token) for token in encoded["input_ids"]]
+
+    def check_template(self) -> None:
+        """Raise ConfigError unless the tokenizer has a chat template."""
+        if not self.tokenizer.chat_template:
+            raise ConfigError("the tokenizer has no chat template; use an instruction-tuned model or set one")
+
+    @property
+    def template_arguments(self) -> dict[str, Any]:
+        """What `apply_chat_template` is given: the user's variables, and the template with its clock stopped."""
+        still = {} if self.template.text is None else {"chat_template": self.template.text}
+        return {**still, **self.chat_template_kwargs}
+
+    def notes(self, full_context: bool = False) -> list[str]:
+        """Return a sentence for everything about the model that a user should know.
+
+        Args:
+            full_context: Whether prompts hold the whole conversation.
+        """
+        found = [] if self.behaviour.cached else [self.behaviour.note(family_of(self.base_model))]
+        return found + self.template.notes(self.eos_ids, self.tokenizer, full_context)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`, with no special token added."""
@@ -217,28 +252,29 @@ class Policy:
     def enable_gradient_checkpointing(self) -> None:
         """Recompute activations in the backward pass: less memory, about a third more time, equal results.
 
-        Models recompute in training mode only, so scoring with gradient enters it; dropout is set to 0 first.
+        Raises:
+            ConfigError: The model's family cannot.
         """
-        for module in self.model.modules():
-            if isinstance(module, torch.nn.Dropout):
-                module.p = 0.0
-            if isinstance(getattr(module, "attention_dropout", None), float):
-                module.attention_dropout = 0.0
-        # Renamed within transformers 5. Nothing is random here, so no generator state needs to be kept.
-        renamed = getattr(self.model, "activation_checkpointing_enable", None)
-        (renamed or self.model.gradient_checkpointing_enable)({"use_reentrant": False, "preserve_rng_state": False})
-        self._recompute = True
+        try:
+            switch_on(self.model)
+        except ValueError as error:
+            raise ConfigError(
+                f"models of family {family_of(self.base_model)!r} cannot recompute activations ({error}); "
+                "set optim.gradient_checkpointing=false"
+            ) from None
+        self._recompute = recomputing(self.model)
 
     @contextmanager
-    def _recomputing(self) -> Iterator[None]:
-        if not (self._recompute and torch.is_grad_enabled()):
-            yield
-            return
-        self.model.train()
+    def storing(self) -> Iterator[None]:
+        """Store activations meanwhile, also where they are to be recomputed."""
+        modules, self._recompute = self._recompute, []
         try:
             yield
         finally:
-            self.model.eval()
+            self._recompute = modules
+
+    def _recomputing(self) -> AbstractContextManager[Any]:
+        return in_training(self._recompute) if self._recompute and torch.is_grad_enabled() else nullcontext()
 
     # -- weights -------------------------------------------------------------------------------------------
 
@@ -264,8 +300,25 @@ class Policy:
         twin = copy.copy(self)
         twin.storage = storage or self.storage
         twin.model = model.to(self.device).eval()
+        twin._recompute = recomputing(twin.model) if self._recompute else []
         twin.renew_reader()
         return twin
+
+    @property
+    def base_model(self) -> Any:
+        """The Hugging Face model itself, without adapters around it."""
+        return base_model(self.model)
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """How the model behaves under padding and with a cache; found once, while its weights are whole.
+
+        Raises:
+            DataError: It cannot be trained here, see `trainers.policy.probe`.
+        """
+        if self._behaviour is None:
+            self._behaviour = Behaviour() if hasattr(self.model, "unshard") else probe(self)
+        return self._behaviour
 
     @property
     def separable(self) -> bool:
@@ -288,16 +341,3 @@ class Policy:
     def checksum(self) -> str:
         """Return the checksum of all weights, see `trainers.policy.weights.weights_checksum`."""
         return weights_checksum(self.model.state_dict())
-
-
-def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    found: set[int] = set()
-    generation = getattr(model, "generation_config", None)
-    for source in (getattr(generation, "eos_token_id", None), tokenizer.eos_token_id):
-        if isinstance(source, int):
-            found.add(source)
-        elif source is not None:
-            found.update(int(token) for token in source)
-    if not found:
-        raise ConfigError("neither the tokenizer nor the generation config names an end-of-text token; set one")
-    return frozenset(found)

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 import torch
 
-from agent_gym.support.errors import DataError
+from agent_gym.support.errors import AgentGymError, DataError
+from trainers.policy.checks.families import Kept, as_it_came, check_family, make_plain
 from trainers.policy.files import ADAPTER_CONFIG, base_of, find_model
 from trainers.run.shards import place_like
 
+_SHOWN = 600  # characters of an error of the readers
 _ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _GENERIC_TOKENIZERS = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 
@@ -38,11 +40,18 @@ class Storage(Protocol):
 
 
 class WholeModel:
-    """Every weight of the model."""
+    """Every weight of the model.
+
+    Args:
+        kept: Settings of its configuration that are other ones while it is in use.
+    """
+
+    def __init__(self, kept: Kept | None = None) -> None:
+        self._kept = kept or {}
 
     def save(self, model: Any, folder: str | Path, weights: Mapping[str, torch.Tensor] | None = None) -> None:
         """Write config and weights as `from_pretrained` reads them."""
-        with no_progress_bars():
+        with no_progress_bars(), as_it_came(model.config, self._kept):
             model.save_pretrained(str(folder), state_dict=weights)
 
     def load(self, model: Any, folder: str | Path) -> None:
@@ -114,7 +123,6 @@ def load_model(
     """
     source = find_model(path_or_id, allow_downloads) or path_or_id
     local = not allow_downloads
-    storage: Storage = WholeModel()
     try:
         with no_progress_bars():
             if (Path(source) / ADAPTER_CONFIG).is_file():
@@ -122,36 +130,61 @@ def load_model(
 
                 base = base_of(source)
                 assert base is not None
-                storage = AdaptersOnly()
-                model = PeftModel.from_pretrained(_whole(base, dtype, local), str(source), is_trainable=True)
+                model, _ = _whole(base, dtype, local)
+                storage: Storage = AdaptersOnly()
+                model = PeftModel.from_pretrained(model, str(source), is_trainable=True)
             else:
-                model = _whole(str(path_or_id), dtype, local)
+                model, kept = _whole(str(path_or_id), dtype, local)
+                storage = WholeModel(kept)
         return model, _load_tokenizer(source, local), storage
-    except DataError:
+    except (AgentGymError, MemoryError):
         raise
-    except (OSError, ValueError) as error:
-        what = " ".join(str(error).split())
+    # Readers of damaged files raise whatever they stumble over, a bare Exception included.
+    except Exception as error:
+        what = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
         raise DataError(
             f"no causal LM with safetensors weights and a tokenizer at {str(path_or_id)!r}; check what is there. "
             f"({what})"
         ) from error
 
 
-def _whole(name: str, dtype: torch.dtype | str, local: bool) -> Any:
-    """Load a whole model by the name that a user or an adapter gives it."""
-    from transformers import AutoModelForCausalLM
+def _whole(name: str, dtype: torch.dtype | str, local: bool) -> tuple[Any, Kept]:
+    """Load a whole model by the name that a user or an adapter gives it, and what its configuration was."""
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     place = find_model(name, not local) or name
     # Adapters name their base by the place it was loaded from, wherever they are loaded again.
-    model = AutoModelForCausalLM.from_pretrained(
-        str(place.resolve()) if isinstance(place, Path) else place,
+    source = str(place.resolve()) if isinstance(place, Path) else place
+    config = AutoConfig.from_pretrained(source, local_files_only=local)
+    check_family(config)
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        source,
+        config=config,
         dtype=dtype,
         local_files_only=local,
         use_safetensors=True,
+        output_loading_info=True,
     )
+    model, report = loaded
+    _check_whole(name, report)
     if not Path(name).is_dir():
         model.name_or_path = name  # rather than a place in the cache
-    return model
+    return model, make_plain(model.config)
+
+
+def _check_whole(name: str, report: Mapping[str, Any]) -> None:
+    """Refuse weights of which some are missing: they would be random numbers.
+
+    Raises:
+        DataError: Some are.
+    """
+    missing = sorted(report["missing_keys"])
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(
+            f"the weights at {name!r} are not whole: the model needs {missing[0]!r}{more}, which no file there "
+            "holds; copy the folder again, or take one whose config.json is of the same kind of model"
+        )
 
 
 def _load_tokenizer(path_or_id: str | Path, local: bool) -> Any:
@@ -163,9 +196,16 @@ def _load_tokenizer(path_or_id: str | Path, local: bool) -> Any:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     config = Path(path_or_id) / "tokenizer_config.json"
-    saved_as = json.loads(config.read_text("utf-8")).get("tokenizer_class") if config.is_file() else None
-    chosen = PreTrainedTokenizerFast if saved_as in _GENERIC_TOKENIZERS else AutoTokenizer
-    return chosen.from_pretrained(str(path_or_id), local_files_only=local)
+    try:
+        saved_as = json.loads(config.read_text("utf-8")).get("tokenizer_class") if config.is_file() else None
+        chosen = PreTrainedTokenizerFast if saved_as in _GENERIC_TOKENIZERS else AutoTokenizer
+        return chosen.from_pretrained(str(path_or_id), local_files_only=local)
+    except Exception as error:
+        what = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
+        raise DataError(
+            f"no tokenizer can be read at {str(path_or_id)!r}; expected tokenizer.json (or the files that "
+            f"transformers makes one of) beside the weights. Copy it from the model's origin. ({what})"
+        ) from error
 
 
 @contextmanager

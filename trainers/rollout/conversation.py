@@ -90,7 +90,7 @@ class PromptEncoder:
     def _glue_text(self, message: Message) -> str:
         stub = [{"role": "user", "content": "."}, {"role": "assistant", "content": _STUB}, message]
         text: str = self.policy.tokenizer.apply_chat_template(
-            stub, add_generation_prompt=True, tokenize=False, **self.policy.chat_template_kwargs
+            stub, add_generation_prompt=True, tokenize=False, **self.policy.template_arguments
         )
         before, found, after = text.partition(_STUB)
         if not found or not before:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
+from agent_gym.core.prompts import ContextMode
 from agent_gym.play.driver import EnvHandle
 from agent_gym.support.errors import ConfigError
 from benchmarks.evaluation.agents.base import AgentKind, AgentSettings, Contestant
 from benchmarks.evaluation.agents.play_options import PlayOptions, read_options
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,9 @@ class LocalKind(AgentKind):
         policy = Policy.load(
             argument, device=settings.device, dtype=options.dtype, allow_downloads=options.allow_downloads
         )
+        policy.check_template()
+        for note in policy.notes(full_context=options.context is ContextMode.FULL):
+            _LOG.warning("%s", note)
         sampling = SamplingSettings(
             temperature=options.temperature,
             top_p=options.top_p,

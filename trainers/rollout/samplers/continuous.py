@@ -54,6 +54,11 @@ class ContinuousSampler:
         clash = sorted({"seed", *set_here} & set(options))
         if clash:
             raise ConfigError(f"rollout.sampler_options must not hold {clash[0]!r}, which the trainer sets itself")
+        if not policy.behaviour.cached:
+            raise ConfigError(
+                f"rollout.sampler='continuous' needs a model whose cache holds, but of this one "
+                f"{policy.behaviour.reason}; use rollout.sampler='hf'"
+            )
         on_gpu = policy.device.type == "cuda"
         room = {"max_memory_percent": _GPU_SHARE} if on_gpu else _cpu_room(max_batch, max_tokens)
         self._config: Any = ContinuousBatchingConfig

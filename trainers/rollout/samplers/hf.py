@@ -1,4 +1,4 @@
-"""Sampling in the trainer's own process with a key-value cache.
+"""Sampling in the trainer's own process, with a cache where the model has one that holds.
 
 The sampler reads the very parameters the optimiser updates, so it cannot fall behind them. Rows that have
 finished leave the batch at once, copies of one prompt share its prefill, and each row has its own stream of
@@ -7,16 +7,16 @@ random numbers: a reply does not depend on the prompts it was batched with (up t
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from agent_gym.core.info import FinishReason
 from agent_gym.play.reply import Sample
 from agent_gym.support.errors import ConfigError, DataError
+from trainers.policy.decoding import start_decoding
 from trainers.policy.logprobs import entropy_of
 from trainers.policy.policy import Policy
 from trainers.settings.sampling import SamplingSettings
@@ -142,12 +142,15 @@ class HFSampler:
         uniform_BL: torch.Tensor | None,
     ) -> None:
         """Decode one batch to its end, appending to `replies`."""
-        forward = _CachedForward(self._policy, prompts, settings.max_reply_tokens)
+        forward = start_decoding(self._policy, prompts, settings.max_reply_tokens)
         logits_BV = forward.prefill()
         live = list(range(len(prompts)))
+        silent_V = self._policy.silent_V
+        if silent_V is not None:
+            silent_V = silent_V.to(logits_BV.device)
         for step in range(settings.max_reply_tokens):
             uniform_B = None if uniform_BL is None else uniform_BL[live, step]
-            tokens_B, logp_B, entropy_B = choose(logits_BV, settings, uniform_B)
+            tokens_B, logp_B, entropy_B = choose(logits_BV, settings, uniform_B, silent_V=silent_V)
             ids = tokens_B.tolist()
             columns = zip(live, ids, logp_B.tolist(), strict=True)
             for row, token, logp in columns:
@@ -177,69 +180,12 @@ def _uniform(rows: int, length: int, generator: Draws | None) -> torch.Tensor:
     return torch.stack([torch.rand(length, generator=one, dtype=torch.float64) for one in generator])
 
 
-class _CachedForward:
-    """One batch of prompts, left-padded, with its cache; rows may be dropped between steps."""
-
-    def __init__(self, policy: Policy, prompts: list[tuple[int, ...]], max_new: int) -> None:
-        from transformers import DynamicCache
-
-        self._model = policy.model
-        unique = {key: index for index, key in enumerate(dict.fromkeys(prompts))}
-        self._owner = None
-        if len(unique) < len(prompts):
-            self._owner = torch.tensor([unique[prompt] for prompt in prompts], device=policy.device)
-        width = max(map(len, unique))
-        self._width = width
-        pads = [width - len(prompt) for prompt in unique]
-        self._input_ids = torch.tensor(
-            [[policy.pad_id] * pad + list(prompt) for pad, prompt in zip(pads, unique, strict=True)],
-            device=policy.device,
-        )
-        pad_B = torch.tensor(pads, device=policy.device)
-        places = torch.arange(width + max_new, device=policy.device)
-        self._attention = (places[None] >= pad_B[:, None]).long()
-        self._positions = (places[None] - pad_B[:, None]).clamp_min(0)
-        self._cache = DynamicCache(config=policy.model.config)
-        base = getattr(self._model, "get_base_model", lambda: self._model)()
-        accepted = inspect.signature(base.forward).parameters
-        # The argument was renamed within transformers 5.
-        self._cache_name = "cache" if "cache" in accepted else "past_key_values"
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
-
-    def _run(self, input_ids: torch.Tensor, start: int, end: int) -> torch.Tensor:
-        arguments: dict[str, Any] = {self._cache_name: self._cache, **self._last_only}
-        out = self._model(
-            input_ids=input_ids,
-            attention_mask=self._attention[:, :end],
-            position_ids=self._positions[:, start:end],
-            use_cache=True,
-            **arguments,
-        )
-        logits: torch.Tensor = out.logits
-        return logits[:, -1].float()
-
-    def prefill(self) -> torch.Tensor:
-        """Read each distinct prompt once; returns logits [B, V] of every row's first reply token."""
-        logits = self._run(self._input_ids, 0, self._width)
-        if self._owner is not None:
-            self.select(self._owner)
-            logits = logits[self._owner]
-        return logits
-
-    def select(self, rows: torch.Tensor) -> None:
-        """Keep (or repeat) the given rows."""
-        self._cache.batch_select_indices(rows)
-        self._attention = self._attention[rows]
-        self._positions = self._positions[rows]
-
-    def step(self, tokens_B: torch.Tensor) -> torch.Tensor:
-        """Append one token to every row; returns the logits [B, V] of the next."""
-        self._width += 1
-        return self._run(tokens_B[:, None], self._width - 1, self._width)
-
-
 def choose(
-    logits_BV: torch.Tensor, settings: SamplingSettings, uniform_B: torch.Tensor | None
+    logits_BV: torch.Tensor,
+    settings: SamplingSettings,
+    uniform_B: torch.Tensor | None,
+    *,
+    silent_V: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Choose one token per row from logits.
 
@@ -250,16 +196,19 @@ def choose(
         logits_BV: Raw float32 logits.
         settings: Temperature, truncation, greedy.
         uniform_B: float64 numbers in [0, 1), one per row; None when greedy.
+        silent_V: bool, ids that are never chosen; None for none.
 
     Returns:
         Ids [B]; log-probabilities [B] at the temperature, before truncation; entropies [B] or None.
     """
     logp_BV = torch.log_softmax(logits_BV / settings.temperature, dim=-1)
     if uniform_B is None:
-        tokens_B = logits_BV.argmax(-1)
+        spoken_BV = logits_BV if silent_V is None else logits_BV.masked_fill(silent_V, float("-inf"))
+        tokens_B = spoken_BV.argmax(-1)
     else:
         exact = torch.float32 if logits_BV.device.type == "mps" else torch.float64
-        mass_BV = _truncate(logp_BV.exp(), settings).to(exact).cumsum(-1)
+        prob_BV = logp_BV.exp() if silent_V is None else logp_BV.exp().masked_fill(silent_V, 0.0)
+        mass_BV = _truncate(prob_BV, settings).to(exact).cumsum(-1)
         below_one = uniform_B.clamp_max(1.0 - 1e-6 if exact is torch.float32 else 1.0 - 1e-12)
         target_B1 = below_one.to(exact).to(mass_BV.device)[:, None] * mass_BV[:, -1:]
         tokens_B = torch.searchsorted(mass_BV, target_B1, right=True)[:, 0]
