@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -10,20 +11,22 @@ from typing import Any
 from agent_gym.core.tasks import TaskSet
 from agent_gym.play.driver import PlayResult, play_episodes
 from agent_gym.play.episode import Episode, EpisodeWriter
-from agent_gym.play.request import evaluation_requests
-from agent_gym.support.seeding import stable_hash
+from agent_gym.play.request import EpisodeRequest, evaluation_requests
+from agent_gym.support.seeding import derive_seed, stable_hash
 from trainers.context import RunContext
 from trainers.policy.policy import Policy
 from trainers.policy.ranks import Ranks
 from trainers.rollout.agent import EpisodeDraws, PolicyAgent
 from trainers.rollout.collect import joined
-from trainers.rollout.conversation import prompt_encoder
+from trainers.rollout.conversation import PromptEncoder, prompt_encoder
 from trainers.rollout.curriculum import apportion
-from trainers.rollout.environments import SplitEnvs, TrainEnv, TrainEnvs, prompt_builder
+from trainers.rollout.environments import SplitEnvs, TrainEnvs, prompt_builder
 from trainers.rollout.samplers.base import Sampler
 from trainers.rollout.summaries import combine, summarise
 from trainers.run.results import Evaluation
 
+RECIPE = "evaluation_recipe"
+"""Key in a run's summary: which recipe its evaluations' episodes have; runs without it have the first one."""
 TEST = "test"
 POOL = "pool"
 
@@ -48,26 +51,23 @@ def distinct_tasks(tasks: TaskSet, count: int) -> list[str]:
 def evaluate_policy(
     split: SplitEnvs,
     agent: PolicyAgent,
-    task_ids: Sequence[str],
-    seed: int,
+    requests: Sequence[EpisodeRequest],
     *,
     on_episode: Callable[[int, Episode], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     ranks: Ranks | None = None,
 ) -> tuple[Evaluation, PlayResult]:
-    """Play each task once for each time it is listed.
+    """Play the episodes of an evaluation.
 
     Args:
         split: Split to play.
         agent: The policy, with draws that depend on the episode only.
-        task_ids: Tasks, in order.
-        seed: Each episode's seed and the draws derive from it, so evaluations of two policies differ by the
+        requests: The episodes. Draws derive from their seeds, so that evaluations of two policies differ by the
             policies only.
         on_episode: Called as episodes of this process finish.
         should_stop: Ends the evaluation early.
         ranks: The processes that share the episodes; every one gets the results of all.
     """
-    requests = evaluation_requests(task_ids, seed)
     ranks = ranks or Ranks()
     share = ranks.share(len(requests))
     mine = play_episodes(
@@ -82,16 +82,26 @@ def evaluate_policy(
     return summarise(split.handle.env.tasks.split, result), result
 
 
+def first_requests(task_ids: Sequence[str], seed: int) -> list[EpisodeRequest]:
+    """Return the episodes of an evaluation as runs had them that began before `evaluation_requests`."""
+    listed: Counter[str] = Counter()
+    requests = []
+    for task in task_ids:
+        requests.append(EpisodeRequest(task, derive_seed(seed, "evaluation", task, listed[task]), plan_seed=seed))
+        listed[task] += 1
+    return requests
+
+
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Which tasks an evaluation plays, where, and by whom."""
+    """Which tasks an evaluation plays, where, and what the policy is shown."""
 
     name: str
     """`test` or `pool`, with the name of the environment where there are several."""
     split: SplitEnvs
     """Where they are played."""
-    agent: PolicyAgent
-    """The policy, shown the environment as in training."""
+    encoder: PromptEncoder
+    """Shows the environment as in training."""
     ids: Sequence[str]
     """Tasks, in order."""
     count: int
@@ -121,28 +131,29 @@ class RunEvaluator:
         envs: TrainEnvs,
         drawing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._context, self._drawing = context, drawing
+        self._context, self._sampler, self._drawing = context, sampler, drawing
+        summary = context.ranks.from_main(context.folder.summary())
+        begun_earlier = "before" in summary and RECIPE not in summary
+        self._requests = first_requests if begun_earlier else evaluation_requests
         config = context.config
         settings = config.evaluation
-
-        def agent(env: TrainEnv, split: SplitEnvs) -> PolicyAgent:
-            encoder = prompt_encoder(policy, prompt_builder(split.handle, env.settings), config)
-            return PolicyAgent(encoder, sampler, config.evaluation_sampling, EpisodeDraws())
 
         self._plans: dict[str, list[EvaluationPlan]] = {TEST: []}
         final = settings.final_episodes or settings.episodes
         shares = [apportion(count, [1.0] * len(envs.envs)) for count in (settings.episodes, final)]
         for env, count, final_count in zip(envs.envs, *shares, strict=True):
-            player = agent(env, env.test)
+            encoder = prompt_encoder(policy, prompt_builder(env.test.handle, env.settings), config)
             ids = distinct_tasks(env.test.handle.env.tasks, max(count, final_count))
             self._plans[TEST].append(
-                EvaluationPlan(_joined(TEST, env.name), env.test, player, ids, count=count, final_count=final_count)
+                EvaluationPlan(
+                    _joined(TEST, env.name), env.test, encoder, ids, count=count, final_count=final_count
+                )
             )
             if settings.pool:
                 pool = env.train.handle.env.tasks.ids[: config.env.pool_size]
                 ids = list(pool) * max(1, -(-count // len(pool)))
                 plan = EvaluationPlan(
-                    _joined(POOL, env.name), env.train, player, ids, count=len(ids), final_count=len(ids)
+                    _joined(POOL, env.name), env.train, encoder, ids, count=len(ids), final_count=len(ids)
                 )
                 self._plans.setdefault(POOL, []).append(plan)
 
@@ -199,9 +210,8 @@ class RunEvaluator:
         with self._drawing(), context.reporter.phase(f"Evaluation on {plan.name}, {when}", mine) as advance:
             found, result = evaluate_policy(
                 plan.split,
-                plan.agent,
-                ids,
-                context.config.seed,
+                PolicyAgent(plan.encoder, self._sampler, context.config.evaluation_sampling, EpisodeDraws()),
+                self._requests(ids, context.config.seed),
                 on_episode=lambda *_: advance(),
                 should_stop=should_stop,
                 ranks=context.ranks,

@@ -83,15 +83,13 @@ class TestRayPool:
             runner.step({0: "say a"})
 
     def test_a_training_stage_plays_in_actors_what_it_plays_in_process(self, pool) -> None:  # type: ignore[no-untyped-def]
-        from trainers.setup import Stage
-
         from agent_gym.core.prompts import ContextMode
         from agent_gym.play.driver import play_episodes
         from agent_gym.play.request import EpisodeRequest
         from tests.trainers.toys import tiny_policy
         from trainers.rollout.agent import EpisodeDraws, PolicyAgent
         from trainers.rollout.conversation import PromptEncoder
-        from trainers.rollout.environments import prompt_builder
+        from trainers.rollout.environments import SplitEnvs, prompt_builder
         from trainers.rollout.samplers.hf import HFSampler
         from trainers.settings.env import EnvSettings
         from trainers.settings.sampling import SamplingSettings
@@ -100,7 +98,7 @@ class TestRayPool:
         played = []
         for ray, workers in ((None, 0), ("local", 2)):
             settings = EnvSettings(ray=ray, workers=workers, prompt="compact", options={"max_turns": 4})
-            stage = Stage.make(settings, "train", 4)
+            stage = SplitEnvs.make(settings, "train", 4)
             assert isinstance(stage.runner, InProcessRunner) == (ray is None)
             encoder = PromptEncoder(policy, prompt_builder(stage.handle, settings), ContextMode.WINDOW, 1_000)
             agent = PolicyAgent(encoder, HFSampler(policy), SamplingSettings(max_reply_tokens=4), EpisodeDraws())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent_gym.core.info import StopReason
 from agent_gym.core.prompts import ContextMode
 from agent_gym.play.driver import PlayResult
+from agent_gym.play.request import evaluation_requests
 from agent_gym.support.arithmetic import added
 from tests.trainers.loop import door_encoder, door_split, play, script
 from tests.trainers.toys import tiny_policy
@@ -22,7 +23,7 @@ def evaluate(tasks: list[str], seed: int = 0, **keywords: object):  # type: igno
     with split.runner:
         encoder = door_encoder(policy, ContextMode.WINDOW)
         agent = PolicyAgent(encoder, sampler, settings, EpisodeDraws())
-        return evaluate_policy(split, agent, tasks, seed, **keywords)  # type: ignore[arg-type]
+        return evaluate_policy(split, agent, evaluation_requests(tasks, seed), **keywords)  # type: ignore[arg-type]
 
 
 TASKS = [f"door/{number}" for number in range(200, 210)]

@@ -25,7 +25,7 @@ from trainers.policy.devices import resolve_device, resolve_dtype
 from trainers.policy.logprobs import HeadReader, TokenStats, base_model, log_distributions, token_stats
 from trainers.policy.probe import Behaviour, family_of, probe
 from trainers.policy.recompute import in_training, recomputing, switch_on
-from trainers.policy.storage import Storage, WholeModel, load_model
+from trainers.policy.storage import AdaptersOnly, Storage, WholeModel, load_model
 from trainers.policy.token_rows import PaddedRows
 from trainers.policy.weights import weights_checksum
 
@@ -41,7 +41,7 @@ class Policy:
         autocast: Compute dtype while the weights keep theirs ("bfloat16" over float32 weights, say); None
             computes in the dtype of the weights.
         chat_template_kwargs: Extra variables for the chat template (such as `enable_thinking`).
-        storage: How the weights are written and read; None for a whole model.
+        storage: How the weights are written and read; None asks the model whether it has adapters.
 
     Attributes:
         eos_ids: Ids that end a reply.
@@ -66,7 +66,7 @@ class Policy:
         self.device = resolve_device(device)
         self.model = model.to(self.device).eval()
         self.tokenizer = tokenizer
-        self.storage: Storage = storage or WholeModel()
+        self.storage: Storage = storage or (AdaptersOnly() if self.has_adapters else WholeModel())
         self.autocast_dtype = None if autocast is None else resolve_dtype(autocast)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
         self.eos_ids = end_tokens(model, tokenizer)

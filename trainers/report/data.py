@@ -15,6 +15,7 @@ from agent_gym.support.intervals import Interval, IntervalMethod
 from trainers.report.charts import PREFIXES, drawn_metrics
 from trainers.report.intervals import by_task, difference, rate
 from trainers.run.folder import CONFIG, EPISODES, OUTLIERS, REFERENCE, SUMMARY, not_a_run, read_values
+from trainers.run.jsonl_log import read_log
 from trainers.run.tracking import read_metrics
 from trainers.run.warnings import read_warnings
 from trainers.settings.algorithm import ALGORITHMS
@@ -345,17 +346,7 @@ def _excess(row: Mapping[str, Any]) -> float:
 
 def _outliers(path: Path) -> list[dict[str, Any]]:
     """Return the steps that STAPO found farthest out, in order of iteration."""
-    file = path / OUTLIERS
-    if not file.is_file():
-        return []
-    rows = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break
-        if isinstance(row, dict):
-            rows.append(row)
+    rows = read_log(path / OUTLIERS)
     rows.sort(key=_excess, reverse=True)
     rows = sorted(rows[:_MOST_OUTLIERS], key=lambda row: (row.get("iteration", 0), str(row.get("task_id"))))
     return [

@@ -17,7 +17,7 @@ class Schedule(StrEnum):
     """Stays."""
 
     def factor(self, done: float) -> float:
-        """Return the share of the peak rate left when `done`, in [0, 1], of the curriculum is over."""
+        """Return the share of the peak rate left when `done`, in [0, 1], of the iterations is over."""
         match self:
             case Schedule.COSINE:
                 return 0.5 * (1.0 + math.cos(math.pi * done))

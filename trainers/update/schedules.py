@@ -19,7 +19,7 @@ class LearningRate:
         optimizer: Optimiser whose rate is set.
         peak: Rate after the warm-up.
         warmup_steps: Optimiser steps over which the rate rises linearly.
-        schedule: Curriculum over the iterations.
+        schedule: How it goes on over the iterations.
         iterations: Iterations of the run.
 
     Attributes:
