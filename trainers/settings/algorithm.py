@@ -46,6 +46,10 @@ class AdvantageKind(StrEnum):
 UNIFORM_FLOOR = 1e-6
 """A set of values whose spread (max - min) is below this carries no signal."""
 
+UNIFORM_ENTROPY = 1e-4
+"""Mean entropies of replies within this many nats of each other are equal: they differ by float32 rounding, which
+division by their spread or deviation would blow up."""
+
 
 class HgpoBase(StrEnum):
     """What `hgpo` makes of the advantage of the episode."""

@@ -25,14 +25,13 @@ from enum import StrEnum
 import numpy as np
 
 from agent_gym.support.errors import ConfigError
+from trainers.settings.algorithm import UNIFORM_ENTROPY
 from trainers.settings.stapo import EntropyKind, Side, StapoSettings
 from trainers.update.anchors import step_groups
 from trainers.update.turn_table import Bools, Floats, Ints, RowTable
 
 EPS = 1e-6
 """Added to every standard deviation."""
-UNIFORM_ENTROPY = 1e-4
-"""Entropies within this many nats of each other are equal."""
 
 
 class Pool(StrEnum):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from agent_gym.support.errors import ConfigError
-from trainers.settings.algorithm import UNIFORM_FLOOR, AlgorithmConfig, EntropyScope
+from trainers.settings.algorithm import UNIFORM_ENTROPY, UNIFORM_FLOOR, AlgorithmConfig, EntropyScope
 from trainers.update.estimators.base import EstimatorRows, Parts, episode_only, first_rows
 from trainers.update.estimators.episodes import grpo
 from trainers.update.turn_table import Bools, Floats, Ints, RowTable
@@ -33,7 +33,7 @@ def empg(rows: EstimatorRows, config: AlgorithmConfig) -> Parts:
     if not len(entropy):
         return episode_only(rows.score)
     known = np.isfinite(entropy)
-    h = _scaled(entropy, known)
+    h = _scaled(entropy, known, UNIFORM_FLOOR)
     bonus = np.where(known, np.exp(-config.empg_k_prime * h), 0.0)
     following = np.append(np.where(first_rows(rows.table.episode), 0.0, bonus)[1:], 0.0)
     total = _weights(h, known, config.empg_k) * grpo(rows, config).episode + config.empg_zeta * following
@@ -43,7 +43,7 @@ def empg(rows: EstimatorRows, config: AlgorithmConfig) -> Parts:
 def modulation(table: RowTable, config: AlgorithmConfig) -> Floats:
     """Return AEM's factor of each row (arXiv 2605.00425), shape [R]; its mean over each set is 1.
 
-    Sets are those of `entropy_weight_scope`. A reply without a token is in no set and gets 1; equal entropies do too.
+    Sets are those of `entropy_weight_scope`. A reply without a token is in no set and gets 1, as do equal ones.
 
     Args:
         table: Rows with entropies, in an order that does not depend on how they arrived.
@@ -59,7 +59,8 @@ def modulation(table: RowTable, config: AlgorithmConfig) -> Floats:
     for number in np.unique(owner[known]).tolist():
         members = np.flatnonzero(known & (owner == number))
         everyone = np.ones(len(members), dtype=np.bool_)
-        factor[members] = _weights(_scaled(entropy[members], everyone), everyone, config.entropy_weight)
+        h = _scaled(entropy[members], everyone, UNIFORM_ENTROPY)
+        factor[members] = _weights(h, everyone, config.entropy_weight)
     return factor
 
 
@@ -71,10 +72,10 @@ def _owners(table: RowTable, scope: EntropyScope) -> Ints:
     return np.zeros(len(table), dtype=np.int64)
 
 
-def _scaled(entropy: Floats, known: Bools) -> Floats:
-    """Entropies scaled to [0, 1]; 0 where unknown, and everywhere where they are equal."""
+def _scaled(entropy: Floats, known: Bools, floor: float) -> Floats:
+    """Entropies scaled to [0, 1]; 0 where unknown, and everywhere where their spread is below `floor`."""
     h = np.zeros(len(entropy))
-    if known.any() and np.ptp(entropy[known]) >= UNIFORM_FLOOR:
+    if known.any() and np.ptp(entropy[known]) >= floor:
         h[known] = (entropy[known] - entropy[known].min()) / np.ptp(entropy[known])
     return h
 
