@@ -222,6 +222,13 @@ def test_kl_and_entropy_enter_with_their_coefficients() -> None:
     assert output.loss.item() == pytest.approx(0.1 * kl - 0.01 * 0.4)
 
 
+def test_an_entropy_bonus_of_a_thousandth_on_two_turns_takes_a_thousandth_off_the_loss() -> None:
+    # Mean entropies of 0.8 and 1.2 nats; under the mean over turns their mean is 1.
+    made = window([Reply([0.0, 0.0], 0.0, entropy=[0.7, 0.9]), Reply([0.0], 0.0, entropy=[1.2])])
+    config = replace(ALGORITHMS["sampo"], kl_coef=0.0, entropy_coef=1e-3)
+    assert loss_of(made, config).loss.item() == pytest.approx(-0.001, abs=1e-9)
+
+
 def test_a_regulariser_without_its_tensor_is_refused() -> None:
     made = window([Reply([0.0], 1.0)])
     with pytest.raises(ConfigError, match="kl_coef > 0 needs logp_ref"):
