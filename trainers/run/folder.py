@@ -135,8 +135,8 @@ class RunFolder:
     def config(self) -> TrainConfig:
         """Return the run's settings.
 
-        A file without `algorithm.hgpo_base` is of a time that knew one `hgpo` only, now called `added`: its run goes
-        on by that.
+        A file without `algorithm.hgpo_base` was written where `hgpo` had one form, which is called `added`: its run
+        goes on by that.
         """
         values = read_settings(self.path / CONFIG)
         algorithm = values.get("algorithm")
