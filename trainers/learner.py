@@ -9,7 +9,6 @@ from agent_gym.support.seeding import derive_seed
 from trainers.policy.ranks import Ranks
 from trainers.rollout.collect import Collected
 from trainers.rollout.masked_prompts import PromptSources
-from trainers.settings.algorithm import ENTROPY_ADVANTAGES
 from trainers.settings.run import TrainConfig
 from trainers.stapo.turns import OutlierTurns
 from trainers.update.advantages import compute_advantages
@@ -44,7 +43,7 @@ class Learner:
         kept = batch.without(~finite_episodes(batch.table))
         seed = derive_seed(self._config.seed, "shuffle", iteration)
         scored = None
-        if algorithm.advantage in ENTROPY_ADVANTAGES:
+        if algorithm.reads_entropy:
             scored = updater.score(kept, seed)
             batch = batch.with_entropy(turn_entropies(scored, len(batch.table), self._ranks))
         advantages = compute_advantages(batch.table, algorithm)

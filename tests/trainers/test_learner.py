@@ -119,6 +119,29 @@ def test_turns_are_trained_on_with_the_advantages_of_the_algorithm_and_its_penal
     assert advantages.tolist() == pytest.approx(ADVANTAGES, abs=1e-4)
 
 
+def test_advantages_are_weighted_by_the_entropies_of_the_policy_that_sampled() -> None:
+    groups = [[episode(1, A), episode(2, B)]]
+    updater, _ = learn(config_of({"name": "aem", "kl_coef": 0}, optim={"grad_clip": 0.1}), groups)
+    plain, _ = learn(config_of({"name": "grpo", "kl_coef": 0}), groups)
+    rows = updater.batches[0].rows
+    stats = tiny_policy().token_stats(pad_rows(rows, updater.policy.pad_id), entropy=True)
+    assert stats.entropy is not None
+    entropy = stats.entropy.detach().sum(-1).numpy() / 2  # two sampled tokens a reply
+    falling = np.exp(-(entropy - entropy.min()) / np.ptp(entropy))
+    expected = falling / falling.mean() * plain.advantages[0]
+    # Entropies of a policy of random weights lie so close together that scaling them shows float32 rounding.
+    np.testing.assert_allclose(updater.advantages[0], expected, rtol=0.02)
+    assert np.ptp(falling) > 0.5
+
+
+def test_a_factor_of_rate_0_trains_the_same_weights_as_none() -> None:
+    groups = [[episode(1, A), episode(2, B)]]
+    off, _ = learn(config_of({"name": "aem", "entropy_weight": 0, "kl_coef": 0}), groups)
+    grpo, _ = learn(config_of({"name": "grpo", "kl_coef": 0}), groups)
+    graph, _ = learn(config_of({"name": "g2po", "omega": 0, "kl_coef": 0}), groups)
+    assert off.policy.checksum() == grpo.policy.checksum() == graph.policy.checksum() != tiny_policy().checksum()
+
+
 def test_replies_of_the_better_episode_become_likelier_and_those_of_the_worse_one_less_likely() -> None:
     config = config_of(GIGPO, optim={"grad_clip": 0.1})
     updater, found = learn(config, [[episode(1, A), episode(2, B)]])

@@ -133,8 +133,16 @@ class RunFolder:
         self._write(CONFIG, to_values(config))
 
     def config(self) -> TrainConfig:
-        """Return the run's settings."""
-        return resolve_config(read_settings(self.path / CONFIG))
+        """Return the run's settings.
+
+        A file without `algorithm.hgpo_base` was written where `hgpo` had one form, which is called `added`: its run
+        goes on by that.
+        """
+        values = read_settings(self.path / CONFIG)
+        algorithm = values.get("algorithm")
+        if isinstance(algorithm, dict) and algorithm.get("advantage") == "hgpo":
+            algorithm.setdefault("hgpo_base", "added")
+        return resolve_config(values)
 
     @property
     def reference(self) -> Path:

@@ -38,15 +38,39 @@ class AdvantageKind(StrEnum):
     EMPG = "empg"
     """`grpo` weighted by confidence, plus a bonus for a confident next turn (arXiv 2509.09265)."""
     HGPO = "hgpo"
-    """`gigpo` with step groups nested by how much of the history is shared (arXiv 2602.22817)."""
-
-
-ENTROPY_ADVANTAGES = frozenset({AdvantageKind.EMPG})
-"""Estimators that read the entropy of each turn under the policy that produced the batch."""
+    """Step groups nested by how much of the history is shared (arXiv 2602.22817)."""
+    G2PO = "g2po"
+    """`grpo` plus the values of states and of moves in the graph of the group's turns (arXiv 2606.22995)."""
 
 
 UNIFORM_FLOOR = 1e-6
 """A set of values whose spread (max - min) is below this carries no signal."""
+
+UNIFORM_ENTROPY = 1e-4
+"""Mean entropies of replies within this many nats of each other are equal: they differ by float32 rounding, which
+division by their spread or deviation would blow up."""
+
+
+class HgpoBase(StrEnum):
+    """What `hgpo` makes of the advantage of the episode."""
+
+    NONE = "none"
+    """Nothing: the nested step groups are the whole advantage, as in the released code."""
+    GROUPED = "grouped"
+    """One more item of the weighted mean, of weight 1: the release's `base_group`, off in all its scripts."""
+    ADDED = "added"
+    """Added as in `gigpo`, to step groups with weights and deviations of their own: a form of this package."""
+
+
+class EntropyScope(StrEnum):
+    """Over which turns entropies are scaled, and weights have the mean 1."""
+
+    BATCH = "batch"
+    """All turns of the batch."""
+    GROUP = "group"
+    """The turns of a task group."""
+    EPISODE = "episode"
+    """The turns of an episode."""
 
 
 class Statistics(StrEnum):
@@ -59,12 +83,13 @@ class Statistics(StrEnum):
 
 
 class Normalisation(StrEnum):
-    """What the centred values of `grpo` and `gigpo` are divided by."""
+    """What centred values are divided by."""
 
     MEAN = "mean"
     """Nothing: the mean is subtracted only."""
     MEAN_STD = "mean_std"
-    """The unbiased standard deviation of the group, plus 1e-6."""
+    """The standard deviation of the group, plus 1e-6: unbiased, but biased in the step groups of the released
+    `hgpo`."""
 
 
 class ImportanceLevel(StrEnum):
@@ -147,13 +172,13 @@ class AlgorithmConfig:
     """Who votes in group means. With `turn` the format penalty enters the row's score before normalisation;
     with `episode` statistics come from raw returns and the final advantage of the row is lowered by it."""
     normalisation: Normalisation = Normalisation.MEAN_STD
-    """Divisor of `grpo`, `empg` and both parts of `gigpo` and `hgpo`. The others define their own."""
+    """Divisor of `grpo`, `empg` and all parts of `gigpo`, `hgpo` and `g2po`. The others define their own."""
     whiten: bool = False
     """Shift and scale the advantages to mean 0 and std 1 over the sampled tokens of the batch
     (`reinforce_pp_baseline` always does)."""
     gamma: float = 0.95
-    """Discount of the step returns of `gigpo` and `hgpo`, per turn, in [0, 1]. Episode returns are never
-    discounted."""
+    """Discount of the step returns of `gigpo` and `hgpo` and of the node values of `g2po`, per turn, in [0, 1].
+    Episode returns are never discounted."""
     omega: float = 1.0
     """Weight of the step advantage beside the episode advantage."""
     anchor_similarity: float = 1.0
@@ -170,7 +195,17 @@ class AlgorithmConfig:
     hgpo_depth: int = 2
     """`hgpo` only: earlier states that the deepest step groups share, usually `env.history_length`."""
     hgpo_alpha: float = 1.0
-    """`hgpo` only: depth d weighs (d + 1) to this power; 0 weighs all depths alike."""
+    """`hgpo` only: depth d weighs (d + 2) to this power, (d + 1) with `hgpo_base=added`; 0 weighs all alike."""
+    hgpo_base: HgpoBase = HgpoBase.NONE
+    """`hgpo` only: what becomes of the advantage of the episode."""
+    g2po_terminal: float | None = None
+    """`g2po` only: the success reward, above 0. The end of an episode with this return is worth it, any other end
+    0. None for the episode's own return."""
+    entropy_weight: float = 0.0
+    """How fast the factor on a turn's advantage falls with its entropy (AEM, arXiv 2605.00425), whatever the
+    estimator; 0 for no factor."""
+    entropy_weight_scope: EntropyScope = EntropyScope.GROUP
+    """Over which turns `entropy_weight` scales entropies and has factors of mean 1."""
     format_penalty: float = 0.1
     """Taken from the row whose reply was invalid: the amount that goes into `RowTable.penalty`."""
 
@@ -229,6 +264,9 @@ class AlgorithmConfig:
             check_number(name, getattr(self, name), 0.0, _RANGES[name][1], open_low=True)
         for name, least in (("norm_length", 1), ("max_tries", 1), ("filter_warmup", 0), ("hgpo_depth", 0)):
             check_whole(name, getattr(self, name), least)
+        if self.g2po_terminal is not None:
+            off = "None takes the episode's own return"
+            check_number("g2po_terminal", self.g2po_terminal, 0.0, math.inf, open_low=True, off=off)
         if self.stapo is not None and not isinstance(self.stapo, StapoSettings):
             raise ConfigError(f"stapo must be None or StapoSettings, got {self.stapo!r}.")
         if self.kl_kind is KLKind.K1:
@@ -243,11 +281,18 @@ class AlgorithmConfig:
                 "would have no effect. Set importance_level='token' or choose a clip rule (ppo, cispo, sapo)."
             )
 
+    @property
+    def reads_entropy(self) -> bool:
+        """Whether the advantages read the entropy of each turn under the policy that produced the batch."""
+        return self.advantage in _ENTROPY_ADVANTAGES or self.entropy_weight > 0
+
 
 _CHOICES: dict[str, type[StrEnum]] = {
     "advantage": AdvantageKind,
     "statistics": Statistics,
     "normalisation": Normalisation,
+    "hgpo_base": HgpoBase,
+    "entropy_weight_scope": EntropyScope,
     "importance_level": ImportanceLevel,
     "clip": ClipRule,
     "aggregation": Aggregation,
@@ -255,6 +300,8 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "group_filter": GroupFilter,
     "filter_on": FilterOn,
 }
+
+_ENTROPY_ADVANTAGES = frozenset({AdvantageKind.EMPG})
 
 _RANGES: dict[str, tuple[float, float]] = {
     "gamma": (0.0, 1.0),
@@ -264,6 +311,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "empg_k_prime": (0.0, math.inf),
     "empg_zeta": (0.0, math.inf),
     "hgpo_alpha": (0.0, math.inf),
+    "entropy_weight": (0.0, math.inf),
     "format_penalty": (0.0, math.inf),
     "eps_low": (0.0, 1.0),
     "eps_high": (0.0, math.inf),
@@ -284,6 +332,7 @@ ALGORITHMS: dict[str, AlgorithmConfig] = {
     ),
     "rloo": AlgorithmConfig(advantage=AdvantageKind.RLOO, dual_clip=3.0, kl_coef=0.01),
     "dapo": AlgorithmConfig(eps_high=0.28, group_filter=GroupFilter.DYNAMIC),
+    "dapo_arlarena": AlgorithmConfig(dual_clip=3.0, group_filter=GroupFilter.DYNAMIC, kl_coef=0.01),
     "gspo": AlgorithmConfig(
         importance_level=ImportanceLevel.TURN,
         eps_low=3e-3,
@@ -296,6 +345,8 @@ ALGORITHMS: dict[str, AlgorithmConfig] = {
     "gigpo": AlgorithmConfig(advantage=AdvantageKind.GIGPO, dual_clip=3.0, kl_coef=0.01),
     "empg": AlgorithmConfig(advantage=AdvantageKind.EMPG, dual_clip=3.0, kl_coef=0.01),
     "hgpo": AlgorithmConfig(advantage=AdvantageKind.HGPO, dual_clip=3.0, kl_coef=0.01),
+    "g2po": AlgorithmConfig(advantage=AdvantageKind.G2PO, dual_clip=3.0, kl_coef=0.01),
+    "aem": AlgorithmConfig(dual_clip=3.0, kl_coef=0.01, entropy_weight=1.0),
     "sampo": AlgorithmConfig(
         advantage=AdvantageKind.GIGPO,
         importance_level=ImportanceLevel.TURN,

@@ -19,6 +19,8 @@ class EntropyKind(StrEnum):
 
     NORMALIZED = "normalized"
     """Entropy against the turns taken in the same state, in standard deviations."""
+    CENTRED = "centred"
+    """Entropy against the turns taken in the same state, in nats: not divided, so that two turns suffice."""
     SHANNON = "shannon"
     """Entropy itself, in nats, over all turns of the batch."""
 
@@ -99,7 +101,8 @@ class StapoSettings:
     """Least interquartile range, so that a pool of equal values flags nothing."""
     min_anchor_group: int = 6
     """Turns that a state must have for theirs to be compared with each other. n values have no deviation above
-    (n - 1) / sqrt(n), so few turns can never stand out; smaller groups join the pool of plain entropies."""
+    (n - 1) / sqrt(n), so few turns can never stand out; smaller groups join the pool of plain entropies. 2 is the
+    paper's rule. Not read with `entropy=centred`, for which 2 suffice."""
     leave_one_out: bool = False
     """Compare a turn with the other turns of its state, itself left out."""
 

@@ -12,8 +12,8 @@
 | `reply` | what the policy said |
 | `success` | whether the episode ended well |
 | `entropy` | mean entropy of the reply's tokens in nats |
-| `pool` | `normalized`: compared with the turns of its state; `shannon`: by plain entropy |
-| `z` | deviation from the turns of its state in standard deviations; null in the pool of plain entropies |
+| `pool` | `normalized`, `centred`: compared with the turns of its state; `shannon`: by plain entropy |
+| `z` | deviation from the turns of its state, in standard deviations (`centred`: in nats); null by plain entropy |
 | `limit` | the value above which a turn of its pool is an outlier |
 | `group_size` | turns that were taken in its state |
 | `reward` | R_TA, the divergence with and without goal and history; null where it was not computed |
@@ -89,7 +89,7 @@ def outlier_rows(
                 "success": episode.success,
                 "entropy": float(outliers.entropy[row]),
                 "pool": pool.value,
-                "z": value if pool is Pool.NORMALIZED else None,
+                "z": None if pool is Pool.SHANNON else value,
                 "limit": high,
                 "group_size": int(outliers.group_size[row]),
                 "reward": rewards.get(row),

@@ -7,12 +7,14 @@ left is a value that has the same scale everywhere:
     Hn = (H - mean) / (std + 1e-6)          over the turns of the anchor group
 
 Turns of states with fewer than `min_anchor_group` turns keep H, in a pool of their own, so that the scales never
-mix. In each pool a turn is an outlier when its value exceeds Q3 + lambda * IQR.
+mix. With `entropy=centred` the value is H - mean, in nats, from two turns a state on: a reading, since the paper's
+abstract speaks of deviations from the average behaviour and names no division. In each pool a turn is an outlier
+when its value exceeds Q3 + lambda * IQR.
 
-Departures from the paper, which leaves these open: the least size of a group (n values have no deviation above
-(n - 1) / sqrt(n), so that a turn of a small group could never be flagged); a group whose entropies lie within
-`UNIFORM_ENTROPY` counts as equal (they differ by float32 rounding, which division by the deviation would blow up);
-the floor under the interquartile range; `leave_one_out`; the lower side.
+Departure from the paper: the least size of a group, which is 2 there (n values have no deviation above
+(n - 1) / sqrt(n), so that a turn of a small group could never be flagged). Where the paper is silent: a group whose
+entropies lie within `UNIFORM_ENTROPY` counts as equal (they differ by float32 rounding, which division by the
+deviation would blow up); the floor under the interquartile range; `leave_one_out`; the lower side.
 """
 
 from __future__ import annotations
@@ -23,14 +25,13 @@ from enum import StrEnum
 import numpy as np
 
 from agent_gym.support.errors import ConfigError
+from trainers.settings.algorithm import UNIFORM_ENTROPY
 from trainers.settings.stapo import EntropyKind, Side, StapoSettings
 from trainers.update.anchors import step_groups
 from trainers.update.turn_table import Bools, Floats, Ints, RowTable
 
 EPS = 1e-6
 """Added to every standard deviation."""
-UNIFORM_ENTROPY = 1e-4
-"""Entropies within this many nats of each other are equal."""
 
 
 class Pool(StrEnum):
@@ -38,6 +39,8 @@ class Pool(StrEnum):
 
     NORMALIZED = "normalized"
     """Deviations inside anchor groups."""
+    CENTRED = "centred"
+    """Differences from the mean of anchor groups, in nats."""
     SHANNON = "shannon"
     """Plain entropies in nats."""
     UNKNOWN = "unknown"
@@ -53,7 +56,7 @@ class Outliers:
     entropy: Floats
     """Mean token entropy in nats; NaN where unknown."""
     value: Floats
-    """What is compared in the row's pool: a deviation, or the entropy; NaN where unknown."""
+    """What is compared in the row's pool: a deviation, a difference, or the entropy; NaN where unknown."""
     pool: tuple[Pool, ...]
     """Pool of each row."""
     group_size: Ints
@@ -64,7 +67,7 @@ class Outliers:
     @property
     def eligible(self) -> Bools:
         """Rows that are compared with the other turns of their state."""
-        return np.array([pool is Pool.NORMALIZED for pool in self.pool], dtype=np.bool_)
+        return np.array([pool in (Pool.NORMALIZED, Pool.CENTRED) for pool in self.pool], dtype=np.bool_)
 
     def stats(self) -> dict[str, float]:
         """Return metrics, named as in `trainers.run.metrics.METRICS`; those of no row are left out."""
@@ -115,17 +118,20 @@ def locate(table: RowTable, settings: StapoSettings, similarity: float = 1.0) ->
     known = np.isfinite(entropy)
     groups = np.where(known, step_groups(ordered.group, ordered.anchor, similarity), -1)
     size = np.where(known, np.bincount(groups[known], minlength=1)[groups], 0)
-    eligible = known & (size >= settings.min_anchor_group) & (settings.entropy is EntropyKind.NORMALIZED)
-    value = np.where(eligible, _deviations(entropy, groups, eligible, settings.leave_one_out), entropy)
+    centred = settings.entropy is EntropyKind.CENTRED
+    compared = Pool.CENTRED if centred else Pool.NORMALIZED
+    least = 2 if centred else settings.min_anchor_group
+    eligible = known & (size >= least) & (settings.entropy is not EntropyKind.SHANNON)
+    value = np.where(eligible, _compared(entropy, groups, eligible, settings), entropy)
     flagged = np.zeros(len(entropy), dtype=np.bool_)
     limits = {}
-    for pool, rows in ((Pool.NORMALIZED, eligible), (Pool.SHANNON, known & ~eligible)):
+    for pool, rows in ((compared, eligible), (Pool.SHANNON, known & ~eligible)):
         if rows.any():
             limits[pool] = low, high = _limits(value[rows], settings)
             flagged[rows] = (value[rows] > high) | (value[rows] < low)
     if not settings.selective:
         flagged = known
-    pools = np.where(eligible, Pool.NORMALIZED, np.where(known, Pool.SHANNON, Pool.UNKNOWN))
+    pools = np.where(eligible, compared, np.where(known, Pool.SHANNON, Pool.UNKNOWN))
     return Outliers(
         flagged=flagged[back],
         entropy=entropy[back],
@@ -136,16 +142,23 @@ def locate(table: RowTable, settings: StapoSettings, similarity: float = 1.0) ->
     )
 
 
-def _deviations(entropy: Floats, groups: Ints, chosen: Bools, leave_one_out: bool) -> Floats:
-    """Deviation of each chosen row inside its group in standard deviations (unbiased), 0 elsewhere."""
+def _compared(entropy: Floats, groups: Ints, chosen: Bools, settings: StapoSettings) -> Floats:
+    """Value of each chosen row inside its group, 0 elsewhere: in standard deviations (unbiased), or in nats."""
     result = np.zeros(len(entropy))
     for number in np.unique(groups[chosen]).tolist():
         members = np.flatnonzero(groups == number)
         values = entropy[members]
-        if np.ptp(values) < UNIFORM_ENTROPY:
-            continue
-        result[members] = _against_others(values) if leave_one_out else _against_all(values)
+        if settings.entropy is EntropyKind.CENTRED:
+            result[members] = _differences(values, settings.leave_one_out)
+        elif np.ptp(values) >= UNIFORM_ENTROPY:
+            result[members] = _against_others(values) if settings.leave_one_out else _against_all(values)
     return result
+
+
+def _differences(values: Floats, leave_one_out: bool) -> Floats:
+    """Difference of each value from the mean of all, or of the others, which is n / (n - 1) times as far."""
+    scale = len(values) / (len(values) - 1) if leave_one_out else 1.0
+    return np.asarray((values - values.mean()) * scale, dtype=np.float64)
 
 
 def _against_all(values: Floats) -> Floats:

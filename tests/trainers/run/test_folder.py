@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,17 @@ def test_settings_are_read_back_equal(tmp_path: Path) -> None:
     config = small_config("seed=4")
     assert RunFolder.create(tmp_path / "a" / "run", config).config() == config
     assert RunFolder.open(tmp_path / "a" / "run").config() == config
+
+
+@pytest.mark.parametrize(("algorithm", "base"), [("hgpo", "added"), ("gigpo", "none")])
+def test_a_run_that_knew_one_hgpo_goes_on_by_it(algorithm: str, base: str, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", small_config(f"algorithm={algorithm}"))
+    assert folder.config().algorithm.hgpo_base == "none"
+    path = folder.path / "config.json"
+    values = json.loads(path.read_text("utf-8"))
+    del values["algorithm"]["hgpo_base"]
+    path.write_text(json.dumps(values), "utf-8")
+    assert RunFolder.open(folder.path).config().algorithm.hgpo_base == base
 
 
 def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:

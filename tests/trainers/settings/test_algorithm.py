@@ -19,12 +19,15 @@ grpo_st           grpo       turn     token       ppo    .2    .2    3  seq_mean
 dr_grpo           dr_grpo    turn     token       ppo    .2    .2    3  seq_mean_token_sum_norm  none     0
 rloo              rloo       turn     token       ppo    .2    .2    3  token_mean               none     .01
 dapo              grpo       turn     token       ppo    .2    .28   -  token_mean               dynamic  0
+dapo_arlarena     grpo       turn     token       ppo    .2    .2    3  token_mean               dynamic  .01
 gspo              grpo       turn     turn        ppo    3e-3  4e-3  -  seq_mean_token_mean      none     .01
 cispo             grpo       turn     token       cispo  1     .2    -  token_mean               none     .01
 sapo              grpo       turn     token       sapo   -     -     -  token_mean               none     .01
 gigpo             gigpo      turn     token       ppo    .2    .2    3  token_mean               none     .01
 empg              empg       turn     token       ppo    .2    .2    3  token_mean               none     .01
 hgpo              hgpo       turn     token       ppo    .2    .2    3  token_mean               none     .01
+g2po              g2po       turn     token       ppo    .2    .2    3  token_mean               none     .01
+aem               grpo       turn     token       ppo    .2    .2    3  token_mean               none     .01
 sampo             gigpo      turn     turn        ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
 sampo_trajectory  gigpo      turn     trajectory  ppo    3e-3  4e-3  -  seq_mean_token_mean      dynamic  .01
 stapo             gigpo      turn     token       ppo    .2    .2    3  token_mean               none     .01
@@ -64,6 +67,13 @@ def test_only_stapo_rows_have_its_terms_and_differ_from_their_base_by_nothing_el
     for name, base in (("stapo", "gigpo"), ("stapo_sampo", "sampo")):
         assert replace(ALGORITHMS[name], stapo=None) == ALGORITHMS[base]
         assert ALGORITHMS[name].stapo == StapoSettings()
+
+
+def test_rows_of_new_methods_differ_from_their_base_in_one_setting() -> None:
+    assert replace(ALGORITHMS["aem"], entropy_weight=0.0) == ALGORITHMS["grpo"]
+    assert replace(ALGORITHMS["g2po"], advantage="grpo") == ALGORITHMS["grpo"]
+    assert replace(ALGORITHMS["dapo_arlarena"], group_filter="none") == ALGORITHMS["grpo"]
+    assert [name for name, config in ALGORITHMS.items() if config.reads_entropy] == ["empg", "aem"]
 
 
 @pytest.mark.parametrize(
@@ -156,6 +166,12 @@ def test_a_ratio_level_without_a_ratio_is_refused() -> None:
         ("hgpo_depth", -1),
         ("hgpo_depth", 0.5),
         ("hgpo_alpha", -1.0),
+        ("hgpo_base", "both"),
+        ("g2po_terminal", 0.0),
+        ("g2po_terminal", math.inf),
+        ("entropy_weight", -1.0),
+        ("entropy_weight", math.nan),
+        ("entropy_weight_scope", "turn"),
         ("gamma", "0.9"),
         ("kl_coef", True),
     ],

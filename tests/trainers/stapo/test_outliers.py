@@ -53,6 +53,27 @@ def test_deviations_are_those_of_the_anchor_group() -> None:
     assert found.flagged.tolist() == [False] * 5 + [True, False]
 
 
+def test_epsilon_is_added_to_the_deviation() -> None:
+    # Two entropies 2e-4 apart: unbiased deviation sqrt(2) 1e-4, and 1e-6 beside it; without that: .70711.
+    found = locate(table_of([[1.0, 1.0002]]), replace(PLAIN, min_anchor_group=2))
+    np.testing.assert_allclose(found.value, np.array([-1, 1]) * 1e-4 / (math.sqrt(2) * 1e-4 + 1e-6), rtol=1e-6)
+
+
+def test_centred_entropies_are_differences_from_the_mean_of_their_state() -> None:
+    found = locate(table_of([[1.0, 1.2, 2.0], [7.0]]), replace(PLAIN, entropy=EntropyKind.CENTRED))
+    np.testing.assert_allclose(found.value, [-0.4, -0.2, 0.6, 7.0], atol=1e-5)
+    assert found.pool == (Pool.CENTRED,) * 3 + (Pool.SHANNON,)
+    assert found.eligible.tolist() == [True] * 3 + [False]
+    others = locate(table_of([[1.0, 1.2, 2.0]]), replace(PLAIN, entropy=EntropyKind.CENTRED, leave_one_out=True))
+    np.testing.assert_allclose(others.value, [-0.6, -0.3, 0.9], atol=1e-5)
+
+
+def test_centred_entropies_are_compared_from_two_turns_of_a_state_on() -> None:
+    found = locate(table_of([[1.0, 3.0], [2.0]]), replace(PLAIN, entropy=EntropyKind.CENTRED, min_anchor_group=50))
+    assert found.value.tolist() == [-1.0, 1.0, 2.0]
+    assert found.stats()["stapo/eligible_share"] == pytest.approx(2 / 3)
+
+
 def test_leaving_a_turn_out_compares_it_with_the_others() -> None:
     found = locate(table_of([[1.0, 2.0, 3.0, 4.0, 5.0, 9.0]]), replace(PLAIN, leave_one_out=True))
     # The others of the last turn: mean 3, deviation 1.5811.
@@ -95,6 +116,7 @@ def test_equal_entropies_flag_nothing_whatever_rounding_adds() -> None:
         noise = [1.0 + spread * (place % 3 - 1) / 2 for place in range(12)]
         noise[4] = 1.0 + spread
         assert flagged(table_of([noise])) == []
+        assert flagged(table_of([noise]), entropy="centred") == []
         assert flagged(table_of([noise]), leave_one_out=True) == []
         assert flagged(table_of([[value] for value in noise])) == []
 
@@ -157,16 +179,17 @@ def test_metrics_are_explained_and_left_out_where_nothing_is_to_be_said() -> Non
 @given(
     st.lists(st.lists(st.sampled_from([0.0, 0.5, 0.7, 3.0, math.nan]), min_size=1, max_size=9), max_size=6),
     st.booleans(),
+    st.sampled_from(list(EntropyKind)),
     st.sampled_from([1.0, 0.8]),
     st.randoms(use_true_random=False),
 )
 def test_the_order_of_rows_changes_nothing(
-    entropies: list[list[float]], leave_one_out: bool, similarity: float, rng: Any
+    entropies: list[list[float]], leave_one_out: bool, kind: EntropyKind, similarity: float, rng: Any
 ) -> None:
     table = table_of(entropies)
     order = list(range(len(table)))
     rng.shuffle(order)
-    chosen = replace(PLAIN, leave_one_out=leave_one_out, side=Side.BOTH)
+    chosen = replace(PLAIN, leave_one_out=leave_one_out, entropy=kind, side=Side.BOTH)
     plain = locate(table, chosen, similarity)
     mixed = locate(table.take(np.array(order, dtype=int)), chosen, similarity)
     np.testing.assert_array_equal(mixed.flagged, plain.flagged[order])
@@ -208,6 +231,16 @@ def test_leaving_one_out_finds_planted_turns_in_small_groups_too() -> None:
     found = locate(table, replace(PLAIN, min_anchor_group=2, leave_one_out=True))
     assert recall(found, truth) > 0.8
     assert float(found.flagged[~truth].mean()) < 0.12
+
+
+@pytest.mark.parametrize(("n", "least"), [(2, 0.85), (3, 0.95), (5, 0.95)])
+def test_centred_entropies_find_planted_turns_in_small_groups(n: int, least: float) -> None:
+    chosen = replace(PLAIN, entropy=EntropyKind.CENTRED)
+    for seed in range(3):
+        table, truth = planted(n, seed)
+        found = locate(table, chosen)
+        assert recall(found, truth) >= least
+        assert float(found.flagged[~truth].mean()) < 0.05
 
 
 def test_a_turn_that_ignores_goal_and_history_stands_out_in_its_state_only() -> None:

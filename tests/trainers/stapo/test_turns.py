@@ -233,6 +233,16 @@ def test_seconds_of_the_term_are_kept_apart(stapo_run: RunFolder) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["dapo", "g2po", "aem"])
+def test_the_terms_go_on_top_of_other_algorithms(algorithm: str, tmp_path: Path) -> None:
+    terms = ("algorithm.stapo.alpha=0.005", "algorithm.stapo.entropy=centred", "algorithm.stapo.iqr_lambda=0.1")
+    folder = new_run(tmp_path / "run", f"algorithm={algorithm}", "iterations=2", *terms)
+    train(folder)
+    assert any("loss/stapo" in row for row in read_metrics(folder.path))
+    assert {row["pool"] for row in read_log(folder.path / OUTLIERS)} <= {Pool.CENTRED, Pool.SHANNON}
+
+
+@pytest.mark.slow
 def test_a_resumed_run_logs_the_same_outliers_as_an_unbroken_one(tmp_path: Path) -> None:
     whole = new_run(tmp_path / "whole", "algorithm=stapo", "iterations=4")
     train(whole)

@@ -9,45 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.support.errors import ConfigError, DataError
+from tests.trainers.turn_tables import REFERENCE, Episode, table_of, tables
 from trainers.run.metrics import METRICS
-from trainers.settings.algorithm import ALGORITHMS, AdvantageKind, AlgorithmConfig, Normalisation, Statistics
-from trainers.update.advantages import EPS, ESTIMATORS, Advantages, compute_advantages, whiten
+from trainers.settings.algorithm import (
+    ALGORITHMS,
+    AdvantageKind,
+    AlgorithmConfig,
+    EntropyScope,
+    HgpoBase,
+    Normalisation,
+    Statistics,
+)
+from trainers.update.advantages import ESTIMATORS, Advantages, compute_advantages, whiten
+from trainers.update.estimators.statistics import EPS
 from trainers.update.turn_table import RowTable, episode_returns, step_returns
 
 GIGPO = ALGORITHMS["gigpo"]
-Episode = tuple[int, list[float]]
-
-
-def table_of(
-    episodes: list[Episode],
-    penalty: list[float] | None = None,
-    anchor: list[str] | None = None,
-    entropy: list[float] | None = None,
-) -> RowTable:
-    """Rows of (group, rewards) episodes, of equal entropy unless told otherwise."""
-    rows = [
-        (group, number, turn, reward)
-        for number, (group, rewards) in enumerate(episodes)
-        for turn, reward in enumerate(rewards)
-    ]
-    columns = [np.array([row[i] for row in rows]) for i in range(4)]
-    return RowTable(
-        group=columns[0].astype(int),
-        episode=columns[1].astype(int),
-        turn=columns[2].astype(int),
-        reward=columns[3].astype(float),
-        penalty=np.array(penalty if penalty is not None else [0.0] * len(rows)),
-        anchor=tuple(anchor if anchor is not None else [f"s{turn}" for _, _, turn, _ in rows]),
-        n_tokens=np.array([4] * len(rows)),
-        entropy=np.array(entropy if entropy is not None else [0.5] * len(rows)),
-    )
-
-
-REFERENCE = table_of(
-    [(0, [0.0, 10.0]), (0, [0.0, 0.0, 0.0])],
-    penalty=[0.0, 0.0, 0.0, 0.1, 0.0],
-    anchor=["s0", "s1", "s0", "s2", "s0"],
-)
+HGPO_ADDED = replace(ALGORITHMS["hgpo"], hgpo_base="added")
 
 
 def one_turn(values: list[float], kind: str, **overrides: object) -> Advantages:
@@ -239,7 +217,7 @@ def test_a_reply_without_entropy_is_neutral() -> None:
     ],
 )
 def test_step_groups_nested_by_history(normalisation: str, alpha: float, step: list[float]) -> None:
-    config = replace(ALGORITHMS["hgpo"], normalisation=normalisation, hgpo_alpha=alpha)
+    config = replace(HGPO_ADDED, normalisation=normalisation, hgpo_alpha=alpha)
     result = compute_advantages(REFERENCE, config)
     np.testing.assert_allclose(result.step, step, atol=1e-4)
     gigpo = compute_advantages(REFERENCE, replace(GIGPO, normalisation=normalisation))
@@ -250,7 +228,7 @@ def test_step_groups_nested_by_history(normalisation: str, alpha: float, step: l
 def test_equal_states_with_other_pasts_are_compared_at_depth_0_only() -> None:
     episodes: list[Episode] = [(0, [0.0, 1.0]), (0, [0.0, 0.0]), (0, [0.0, 3.0])]
     table = table_of(episodes, anchor=["a", "x", "b", "x", "a", "x"])
-    config = replace(ALGORITHMS["hgpo"], normalisation="mean", gamma=0.0, hgpo_depth=1)
+    config = replace(HGPO_ADDED, normalisation="mean", gamma=0.0, hgpo_depth=1)
     step = compute_advantages(table, config).step
     # At x: returns 1, 0, 3. After a: 1 against 3. Depth 1 weighs 2, depth 0 weighs 1; "b, x" is alone at depth 1.
     np.testing.assert_allclose(step[[1, 3, 5]], [(-1 / 3 + 2 * -1) / 3, -4 / 3, (5 / 3 + 2 * 1) / 3])
@@ -295,19 +273,6 @@ def test_malformed_tables_are_refused(change: dict[str, np.ndarray], message: st
         replace(REFERENCE, **change)
 
 
-@st.composite
-def tables(draw: st.DrawFn) -> RowTable:
-    values = st.sampled_from([0.0, 1.0, -0.5, 10.0, 0.1, math.nan])
-    episodes = draw(
-        st.lists(st.tuples(st.integers(0, 2), st.lists(values, min_size=1, max_size=4)), min_size=1, max_size=8)
-    )
-    n_rows = sum(len(rewards) for _, rewards in episodes)
-    penalty = draw(st.lists(st.sampled_from([0.0, 0.1]), min_size=n_rows, max_size=n_rows))
-    anchor = draw(st.lists(st.sampled_from("abc"), min_size=n_rows, max_size=n_rows))
-    entropy = draw(st.lists(st.sampled_from([0.0, 0.3, 2.0, math.nan]), min_size=n_rows, max_size=n_rows))
-    return table_of(episodes, penalty, anchor, entropy)
-
-
 configs = st.builds(
     AlgorithmConfig,
     advantage=st.sampled_from(list(AdvantageKind)),
@@ -316,6 +281,10 @@ configs = st.builds(
     whiten=st.booleans(),
     unique_visits=st.booleans(),
     hgpo_depth=st.integers(0, 3),
+    hgpo_base=st.sampled_from(list(HgpoBase)),
+    g2po_terminal=st.sampled_from([None, 10.0]),
+    entropy_weight=st.sampled_from([0.0, 1.0]),
+    entropy_weight_scope=st.sampled_from(list(EntropyScope)),
     anchor_similarity=st.sampled_from([1.0, 0.6]),
 )
 
@@ -351,7 +320,7 @@ def test_votes_of_a_group_sum_to_zero(table: RowTable) -> None:
 @settings(deadline=None, max_examples=60)
 @given(tables(), st.booleans())
 def test_history_of_depth_0_is_gigpo(table: RowTable, unique: bool) -> None:
-    flat = compute_advantages(table, replace(ALGORITHMS["hgpo"], hgpo_depth=0, unique_visits=unique))
+    flat = compute_advantages(table, replace(HGPO_ADDED, hgpo_depth=0, unique_visits=unique))
     gigpo = compute_advantages(table, replace(GIGPO, unique_visits=unique))
     np.testing.assert_allclose(flat.total, gigpo.total, atol=1e-12)
 

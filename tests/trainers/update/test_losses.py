@@ -135,6 +135,24 @@ def test_sapo_gates_by_the_sign_of_the_turn() -> None:
     assert first_of_turns(made, term.loss) == pytest.approx([-gate(1.0), gate(1.05)])
 
 
+def test_sapo_gates_by_the_mean_of_the_turn_and_not_by_the_token() -> None:
+    # Tokens of +3 and -1, of mean +1: both have the temperature of positive turns. Then -3 and +1, the reverse.
+    made = window([Reply([0.3, 0.3], 1.0), Reply([0.3, 0.3], -1.0)])
+    advantage = made.tokens.advantage.clone()
+    for turn, values in ((0, (3.0, -1.0)), (1, (-3.0, 1.0))):
+        for place, value in zip(made.places[turn], values, strict=True):
+            advantage[place] = value
+    config = replace(ALGORITHMS["sapo"], kl_coef=0.0, sapo_tau_negative=2.0)
+    term = policy_term(replace(made.tokens, advantage=advantage), config)
+
+    def gate(tau: float) -> float:
+        return 4 / tau / (1 + math.exp(-tau * (math.exp(0.3) - 1)))
+
+    losses = [[term.loss[place].item() for place in made.places[turn]] for turn in (0, 1)]
+    assert losses[0] == pytest.approx([-3 * gate(1.0), gate(1.0)])
+    assert losses[1] == pytest.approx([3 * gate(2.0), -gate(2.0)])
+
+
 def test_sapo_gradient_at_ratio_one_is_the_policy_gradient() -> None:
     grads = []
     for config in (replace(ALGORITHMS["sapo"], kl_coef=0.0), ALGORITHMS["reinforce"]):
@@ -202,6 +220,13 @@ def test_kl_and_entropy_enter_with_their_coefficients() -> None:
     kl = (math.exp(-0.5) - 0.5) / 2
     assert float(output.kl) == pytest.approx(kl)
     assert output.loss.item() == pytest.approx(0.1 * kl - 0.01 * 0.4)
+
+
+def test_an_entropy_bonus_of_a_thousandth_on_two_turns_takes_a_thousandth_off_the_loss() -> None:
+    # Mean entropies of 0.8 and 1.2 nats; under the mean over turns their mean is 1.
+    made = window([Reply([0.0, 0.0], 0.0, entropy=[0.7, 0.9]), Reply([0.0], 0.0, entropy=[1.2])])
+    config = replace(ALGORITHMS["sampo"], kl_coef=0.0, entropy_coef=1e-3)
+    assert loss_of(made, config).loss.item() == pytest.approx(-0.001, abs=1e-9)
 
 
 def test_a_regulariser_without_its_tensor_is_refused() -> None:
