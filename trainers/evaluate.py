@@ -25,8 +25,8 @@ from trainers.rollout.samplers.base import Sampler
 from trainers.rollout.summaries import combine, summarise
 from trainers.run.results import Evaluation
 
-RECIPE = "evaluation_recipe"
-"""Key in a run's summary: which recipe its evaluations' episodes have; runs without it have the first one."""
+_RECIPE = "recipe"
+"""Key of a final evaluation in a run's summary: how its seeds were made; `first_requests` without it."""
 TEST = "test"
 POOL = "pool"
 
@@ -133,7 +133,7 @@ class RunEvaluator:
     ) -> None:
         self._context, self._sampler, self._drawing = context, sampler, drawing
         summary = context.ranks.from_main(context.folder.summary())
-        begun_earlier = "before" in summary and RECIPE not in summary
+        begun_earlier = "before" in summary and _RECIPE not in summary["before"][TEST]
         self._requests = first_requests if begun_earlier else evaluation_requests
         config = context.config
         settings = config.evaluation
@@ -200,6 +200,9 @@ class RunEvaluator:
                 whole = combine(plans[0].split.handle.env.tasks.split, results)
                 report[name] = {**asdict(whole), "tasks_digest": digest}
             report |= single
+        if self._requests is evaluation_requests:
+            for entry in report.values():
+                entry[_RECIPE] = 2
         return report
 
     def _play(

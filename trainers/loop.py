@@ -15,7 +15,7 @@ from typing import Any
 
 from trainers.checkpoints import RunCheckpoints
 from trainers.context import RunContext, RunStoppedError
-from trainers.evaluate import RECIPE, TEST
+from trainers.evaluate import TEST
 from trainers.learner import Learner
 from trainers.parts import RunParts, open_parts
 from trainers.policy.ranks import Ranks
@@ -152,7 +152,7 @@ class Trainer:
         before = self._parts.evaluator.final("before")
         if before is None:
             return False
-        context.folder.update_summary({"before": before, RECIPE: 2})
+        context.folder.update_summary({"before": before})
         if (share := before[TEST]["valid_format"]) < _LEAST_VALID_FORMAT:
             context.reporter.say(
                 f"Warning: {share:.0%} of the replies have the right form before training, so there is next "

@@ -15,7 +15,6 @@ import torch
 
 from agent_gym.play.episode import Episode, read_episodes
 from agent_gym.play.reply import Sample
-from trainers.evaluate import RECIPE
 from trainers.loop import Trainer
 from trainers.policy.policy import Policy
 from trainers.rollout.samplers.hf import HFSampler
@@ -66,7 +65,7 @@ def new_run(path: Path, *overrides: str, cold: bool = True) -> RunFolder:
         shutil.copytree(done / "reference", folder.reference)
         shutil.copytree(done / "episodes", folder.episodes, dirs_exist_ok=True)
         known = json.loads((done / "summary.json").read_text("utf-8"))
-        folder.update_summary({name: known[name] for name in ("cold_start", "before", RECIPE)})
+        folder.update_summary({name: known[name] for name in ("cold_start", "before")})
     return folder
 
 
