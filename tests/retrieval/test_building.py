@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_gym.retrieval import Passage, Stage, build_index, open_index, open_retriever
-from agent_gym.retrieval.corpus import CorpusReader, parse_row
+from agent_gym.retrieval.corpus import CorpusReader, row_passage
 from agent_gym.retrieval.manifest import damaged_files, read_manifest
 from agent_gym.retrieval.opening import CACHE_VARIABLE
 from agent_gym.support.errors import ConfigError, DataError
@@ -195,12 +195,13 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None)
 def test_rows_survive_both_forms(id: str, title: str, text: str) -> None:
     passage = Passage(id, title, text)
-    assert parse_row(json.dumps({"id": id, "contents": passage.contents}), "here") == passage
-    assert parse_row(json.dumps({"_id": id, "title": title, "text": text}), "here") == passage
+    assert row_passage(json.loads(json.dumps({"id": id, "contents": passage.contents})), "here", 0) == passage
+    assert row_passage(json.loads(json.dumps({"_id": id, "title": title, "text": text})), "here", 0) == passage
 
 
 def test_lone_surrogates_become_question_marks() -> None:
-    assert parse_row('{"id": "\\ud800", "title": "", "text": "a\\udfffb"}', "here") == Passage("?", "", "a?b")
+    row = json.loads('{"id": "\\ud800", "title": "", "text": "a\\udfffb"}')
+    assert row_passage(row, "here", 0) == Passage("?", "", "a?b")
 
 
 def test_a_corpus_file_is_indexed_once_in_the_cache(

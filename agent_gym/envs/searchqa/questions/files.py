@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +14,10 @@ from agent_gym.core.tasks import check_split
 from agent_gym.envs.searchqa.questions.formats import ENDINGS, ending_of, read_questions, stem_of
 from agent_gym.envs.searchqa.questions.question import Question
 from agent_gym.envs.searchqa.questions.scoring import normalise_squad
+from agent_gym.envs.searchqa.questions.sets import check_rule
 from agent_gym.support.data import resolve_data
 from agent_gym.support.errors import ConfigError, DataError
+from agent_gym.support.left_out import LeftOut
 from agent_gym.support.seeding import derive_seed
 
 TRAIN, VALID, TEST, ALL = "train", "valid", "test", "all"
@@ -82,9 +85,17 @@ def _file(path: Path) -> QuestionFile:
 
 
 @lru_cache(maxsize=32)
-def _read(file: QuestionFile, modified: int) -> tuple[Question, ...]:
-    # Rows without ids are numbered; those of two files of one source must not share their numbers.
-    return tuple(read_questions(file.path, file.source, f"{file.split}_" if file.split else ""))
+def _read(file: QuestionFile, modified: int) -> tuple[tuple[Question, ...], LeftOut]:
+    """Return the questions of a file and what is wrong with the others, or with the file."""
+    left_out = LeftOut("questions")
+    try:
+        check_rule(file.source)
+        # Rows without ids are numbered; those of two files of one source must not share their numbers.
+        prefix = f"{file.split}_" if file.split else ""
+        return tuple(read_questions(file.path, file.source, prefix, left_out)), left_out
+    except DataError as error:
+        left_out.refuse(str(file.path), error)
+        return (), left_out
 
 
 def load_split(files: Iterable[QuestionFile], split: str | None) -> tuple[str, dict[str, list[Question]]]:
@@ -103,29 +114,49 @@ def load_split(files: Iterable[QuestionFile], split: str | None) -> tuple[str, d
 
     Raises:
         ConfigError: There is no such split, or it is empty; the message lists what there is.
-        DataError: A file is malformed.
+        DataError: Nothing, or next to nothing, can be read.
+
+    Warns:
+        LeftOutWarning: Some questions or files cannot be read; the others are played.
     """
     files = list(files)
     if split is None:
         named = {file.split for file in files}
         split = TRAIN if TRAIN in named else TEST if named - {""} else ALL
     check_split("question files have", SPLITS, split)
-    chosen: dict[str, list[Question]] = {}
+    chosen: dict[str, dict[str, Question]] = {}
+    left_out = LeftOut("questions")
     for file in files:
         own = _plays_as({other.split for other in files if other.source == file.source}, file.split)
         if split not in (ALL, own) and own:
             continue
-        for question in _read(file, file.path.stat().st_mtime_ns):
+        questions, bad = _read(file, file.path.stat().st_mtime_ns)
+        left_out.take(bad)
+        for question in questions:
             if split == ALL or own or _share(question) == split:
-                chosen.setdefault(question.source, []).append(question)
+                _add(question, file, chosen, left_out)
+    left_out.settle(sum(map(len, chosen.values())))
     if not chosen:
         raise _nothing_in(split, files)
-    return split, chosen
+    return split, {source: list(questions.values()) for source, questions in chosen.items()}
+
+
+def _add(question: Question, file: QuestionFile, chosen: dict[str, dict[str, Question]], left_out: LeftOut) -> None:
+    """Add a question to those of its source, under an id that no other one has; a copy is left out."""
+    others = chosen.setdefault(question.source, {})
+    name, count = question.id, 1
+    while name in others:
+        if others[name].question == question.question:
+            left_out.add(f"{file.path}, id {question.id!r:.80}", "the question is there already")
+            return
+        count += 1
+        name = f"{question.id}-{count}"
+    others[name] = question if name == question.id else replace(question, id=name)
 
 
 def _nothing_in(split: str, files: Sequence[QuestionFile]) -> ConfigError | DataError:
     """Return why a split of files is empty, and what to do."""
-    if not any(_read(file, file.path.stat().st_mtime_ns) for file in files):
+    if not any(_read(file, file.path.stat().st_mtime_ns)[0] for file in files):
         names = ", ".join(str(file.path) for file in files)
         return DataError(f"{names} {'is' if len(files) == 1 else 'are'} empty; expected questions, one a row")
     if not any(file.split for file in files):

@@ -1,51 +1,47 @@
-"""Reads question files: FlashRAG, Search-R1, HotpotQA, 2WikiMultihopQA, MuSiQue, and plain tables.
+"""Reads question files: every published form, in every container.
 
-What a file is follows from its ending and the keys of its rows, so nothing has to be declared:
-
-| ending | rows |
-|---|---|
-| `.jsonl`, `.json` (a list), each also `.gz` or `.xz` | any of the forms below |
-| `.parquet` | Search-R1's training and test files (extra `[search]`) |
-| `.csv`, `.tsv` | columns `question` and `answer` (or `golden_answers`, `answers`), optionally `id` |
-
-A row without an id has its number, after the split that the file's name tells: `train_7`.
+Nothing has to be declared: what a file is packed in follows from its content (`agent_gym.support.rows`), and what a
+row is from its keys (`keys`). docs/searchqa.md lists the sets with an example of each. A row without an id has its
+number, after the split that the file's name tells: `train_7`.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from agent_gym.envs.searchqa.questions.question import Question, read_golds
+from agent_gym.envs.searchqa.questions.answers import chosen, read_golds
+from agent_gym.envs.searchqa.questions.keys import (
+    ALIASES,
+    ANSWERS,
+    ID,
+    QUESTION,
+    SOURCE,
+    UNDERSTOOD,
+    first_of,
+    is_known,
+    question_headings,
+)
+from agent_gym.envs.searchqa.questions.question import Question
 from agent_gym.support.errors import DataError
-from agent_gym.support.files import read_whole
+from agent_gym.support.left_out import LeftOut
+from agent_gym.support.rows import Layout, plain_key, read_rows
 
-ENDINGS = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
-_PACKED = (".gz", ".xz")
+ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv")
+"""Endings by which question files are found in a folder; a file that is named may have any."""
+_PACKED = (".gz", ".xz", ".bz2")
 _MOST_BYTES = 1 << 32
 """Most bytes of a question file, decompressed."""
+_LAYOUT = Layout(is_known, question_headings, most=_MOST_BYTES, total=_MOST_BYTES)
 _KEPT = ("type", "hops", "level", "supporting_titles", "supporting_ids", "chain", "plan", "world")
-_PARQUET_COLUMNS = (
-    "id",
-    "data_source",
-    "question",
-    "golden_answers",
-    "reward_model",
-    "prompt",
-    "extra_info",
-    "metadata",
-)
 _ASKED = re.compile(r"Question:\s*(.*?)\s*$", re.DOTALL)
 _MUSIQUE_HOPS = re.compile(r"(\d)hop")
 
 
 def ending_of(path: Path) -> str:
-    """Return the ending that tells the format, without that of a compression."""
+    """Return the ending of a file's name, without that of a compression."""
     inner = path.with_suffix("") if path.suffix in _PACKED else path
     return inner.suffix.lower()
 
@@ -56,34 +52,37 @@ def stem_of(path: Path) -> str:
     return inner.stem
 
 
-def read_questions(path: Path, source: str, prefix: str = "") -> Iterator[Question]:
+def read_questions(
+    path: Path, source: str, prefix: str = "", left_out: LeftOut | None = None
+) -> Iterator[Question]:
     """Yield the questions of a file.
 
     Args:
         path: The file.
         source: Name of the data set, for rows that do not tell.
         prefix: Put before the number that is the id of a row without one.
+        left_out: Is told of rows that are no questions; without it the first of them is an error.
 
     Raises:
-        DataError: The file or a row is malformed; the message names the place.
+        DataError: The file is malformed, or a row where nothing is left out; the message names the place.
     """
-    ending = ending_of(path)
-    readers: Mapping[str, Callable[[Path], Iterator[Any]]] = {
-        ".jsonl": _json_lines,
-        ".json": _json_list,
-        ".parquet": _parquet,
-        ".csv": lambda place: _table(place, ","),
-        ".tsv": lambda place: _table(place, "\t"),
-    }
-    if ending not in readers:
-        raise DataError(
-            f"{path} is no question file; known endings: {', '.join(ENDINGS)}, and .gz or .xz after them"
-        )
-    for number, row in enumerate(readers[ending](path), 1):
-        try:
-            yield row_question(row, source, number - 1, prefix)
-        except DataError as error:
-            raise DataError(f"{path}, row {number}: {error}") from error
+    count = 0
+    try:
+        with path.open("rb") as raw:
+            for row in read_rows(raw, path, _LAYOUT):
+                held = [row] if row.problem else list(_questions_in(row.value))
+                for one in held:
+                    count += 1
+                    try:
+                        if row.problem:
+                            raise DataError(f"expected an object with a question, {row.problem}")
+                        yield row_question(one, source, count - 1, prefix)
+                    except DataError as error:
+                        if left_out is None:
+                            raise DataError(f"{path}, row {row.number}: {error}") from error
+                        left_out.add(f"{path}, row {row.number}", error)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def row_question(row: Any, source: str, number: int, prefix: str = "") -> Question:
@@ -100,33 +99,54 @@ def row_question(row: Any, source: str, number: int, prefix: str = "") -> Questi
     """
     if not isinstance(row, Mapping):
         raise DataError(f"expected an object, got {type(row).__name__}")
-    if row.get("reward_model") is not None:
-        return _search_r1(row, source, number, prefix)
-    if "question" not in row:
-        raise DataError(f"expected a 'question'; the row has {sorted(map(str, row))[:12]}")
-    if "paragraphs" in row or "question_decomposition" in row:
-        metadata, golds = _musique(row)
-    elif "supporting_facts" in row:
-        metadata, golds = {"type": row.get("type"), **_supporting(row["supporting_facts"])}, row.get("answer")
-    elif row.get("golden_answers") is not None:
-        metadata, golds = _trimmed(row.get("metadata")), _listed(row["golden_answers"])
-    else:
-        golds = row.get("answers") if row.get("answers") is not None else row.get("answer")
-        metadata, golds = {}, _listed(golds)
-    name = row.get("id", row.get("_id"))
-    named = row.get("source", row.get("data_source"))
+    parts: dict[str, Any] = {}
+    for key, value in row.items():
+        parts.setdefault(plain_key(key), value)
+    if parts.get("rewardmodel") is not None:
+        return _search_r1(parts, source, number, prefix)
+    if not any(name in parts for name in QUESTION):
+        raise DataError(f"expected a 'question'; understood are {UNDERSTOOD}; the row has {_names(row)}")
+    if parts.get("isimpossible") is True or parts.get("answerable") is False:
+        raise DataError("the question is marked as one without an answer, which cannot be scored; leave it out")
+    golds = first_of(parts, ANSWERS)
+    if golds is None and not any(name in parts for name in ANSWERS):
+        raise DataError(f"expected 'golden_answers'; understood are {UNDERSTOOD}; the row has {_names(row)}")
+    if parts.get("choices") or parts.get("options"):
+        golds = chosen(golds, parts.get("choices") or parts.get("options"))
     return Question(
-        str(named) if named else source,
-        f"{prefix}{number}" if name is None or name == "" else str(name),
-        _text(row["question"]),
-        read_golds(golds),
-        {key: value for key, value in metadata.items() if value is not None},
+        _name(first_of(parts, SOURCE), source),
+        _name(first_of(parts, ID), f"{prefix}{number}"),
+        _text(first_of(parts, QUESTION)),
+        read_golds([golds, *(parts.get(name) for name in ALIASES)]),
+        {key: value for key, value in _metadata(parts).items() if value is not None},
     )
+
+
+def _questions_in(row: Any) -> Iterator[Any]:
+    """Yield the rows of a row that holds several questions: an article of SQuAD, or a context of MRQA."""
+    if not isinstance(row, Mapping) or "header" in row:
+        if not isinstance(row, Mapping):
+            yield row  # which is refused by name
+        return
+    inner = row.get("qas")
+    if isinstance(inner, list):
+        yield from inner
+        return
+    paragraphs = row.get("paragraphs")
+    asked = [
+        part["qas"]
+        for part in (paragraphs if isinstance(paragraphs, list) else ())
+        if isinstance(part, Mapping) and isinstance(part.get("qas"), list)
+    ]
+    if not asked:
+        yield row
+    for questions in asked:
+        yield from questions
 
 
 def _search_r1(row: Mapping[str, Any], source: str, number: int, prefix: str) -> Question:
     try:
-        truth = row["reward_model"]["ground_truth"]
+        truth = row["rewardmodel"]["ground_truth"]
         golds = truth["target"] if isinstance(truth, Mapping) else truth
         question = row.get("question")
         if question is None:
@@ -136,120 +156,73 @@ def _search_r1(row: Mapping[str, Any], source: str, number: int, prefix: str) ->
         raise DataError(
             f"expected reward_model.ground_truth.target and prompt as Search-R1 has them ({error})"
         ) from error
-    extra = row.get("extra_info") or {}
-    name = row.get("id")
-    if name is None:
-        name = f"{prefix}{extra.get('index', number)}"
+    extra = row.get("extrainfo")
+    index = extra.get("index") if isinstance(extra, Mapping) else None
     return Question(
-        str(row.get("data_source") or source),
-        str(name),
+        _name(first_of(row, SOURCE), source),
+        _name(row.get("id"), f"{prefix}{_name(index, str(number))}"),
         _text(question),
-        read_golds(_plain(golds)),
+        read_golds(golds),
         _trimmed(row.get("metadata")),
     )
 
 
-def _musique(row: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def _metadata(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what else is used of a row, under the keys of `Question.metadata`."""
+    if "paragraphs" in row or "questiondecomposition" in row:
+        return _musique(row)
+    if row.get("supportingfacts") is not None:
+        return {"type": row.get("type"), **_supporting(row["supportingfacts"])}
+    return _trimmed(row.get("metadata"))
+
+
+def _musique(row: Mapping[str, Any]) -> dict[str, Any]:
     paragraphs = row.get("paragraphs") or []
-    titles = [item.get("title") for item in paragraphs if item.get("is_supporting")]
-    hops = _MUSIQUE_HOPS.match(str(row.get("id", "")))
-    metadata = {
-        "type": str(row.get("id", "")).partition("__")[0] or None,
-        "hops": int(hops[1]) if hops else len(row.get("question_decomposition") or []) or None,
+    titles = [item.get("title") for item in paragraphs if isinstance(item, Mapping) and item.get("is_supporting")]
+    name = row.get("id")
+    hops = _MUSIQUE_HOPS.match(name) if isinstance(name, str) else None
+    return {
+        "type": name.partition("__")[0] or None if isinstance(name, str) else None,
+        "hops": int(hops[1]) if hops else len(row.get("questiondecomposition") or []) or None,
         "supporting_titles": list(dict.fromkeys(titles)),
     }
-    answer = row.get("answer")
-    golds = [answer, *(row.get("answer_aliases") or [])] if answer is not None else row.get("golden_answers")
-    return metadata, golds
 
 
 def _supporting(facts: Any) -> dict[str, Any]:
     """Return the titles of HotpotQA's supporting facts: [[title, sentence], ...] or {"title": [...]}."""
-    titles = facts.get("title", []) if isinstance(facts, Mapping) else [fact[0] for fact in facts or []]
-    return {"supporting_titles": list(dict.fromkeys(map(str, titles)))}
+    if isinstance(facts, Mapping):
+        titles = facts.get("title") or []
+    else:
+        titles = [fact[0] for fact in facts if isinstance(fact, list | tuple) and fact]
+    return {"supporting_titles": list(dict.fromkeys(title for title in titles if isinstance(title, str)))}
 
 
 def _trimmed(metadata: Any) -> dict[str, Any]:
     """Return what is used of a row's metadata; contexts of ten passages would fill the memory."""
     if not isinstance(metadata, Mapping):
         return {}
-    kept = {key: _plain(metadata[key]) for key in _KEPT if metadata.get(key) is not None}
+    kept = {key: metadata[key] for key in _KEPT if metadata.get(key) is not None}
     if "supporting_titles" not in kept and metadata.get("supporting_facts") is not None:
         kept |= _supporting(metadata["supporting_facts"])
     return kept
 
 
-def _plain(value: Any) -> Any:
-    """Return arrays as lists."""
-    return value.tolist() if hasattr(value, "tolist") else value
+def _names(row: Mapping[Any, Any]) -> list[str]:
+    return sorted(str(key)[:40] for key in row)[:12]
 
 
-def _listed(value: Any) -> Any:
-    """Return the list that a cell of a table may hold as JSON, or the value as it is."""
-    value = _plain(value)
-    if isinstance(value, str) and value.strip().startswith("["):
-        try:
-            found = json.loads(value)
-        except ValueError:
-            return value
-        if isinstance(found, list):
-            return found
-    return value
+def _name(value: Any, otherwise: str) -> str:
+    """Return an id or a source that a row tells, as text."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of whole numbers with a gap, in parquet
+    if value is None or value == "" or value != value:
+        return otherwise
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DataError(f"expected ids and sources to be texts or whole numbers, got {value!r:.80}")
+    return str(value)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise DataError(f"expected 'question' to be a text, got {value!r}")
+        raise DataError(f"expected 'question' to be a text, got {value!r:.80}")
     return value.strip()
-
-
-# Files ------------------------------------------------------------------------------------------------------------
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_whole(path, _MOST_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-
-
-def _json_lines(path: Path) -> Iterator[Any]:
-    for number, line in enumerate(_read(path).split("\n"), 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"{path}, line {number}: expected a JSON object ({error})") from error
-
-
-def _json_list(path: Path) -> Iterator[Any]:
-    try:
-        rows = json.loads(_read(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} is not JSON ({error})") from error
-    rows = rows.get("data") if isinstance(rows, Mapping) else rows
-    if not isinstance(rows, list):
-        raise DataError(f"{path}: expected a list of questions")
-    yield from rows
-
-
-def _table(path: Path, delimiter: str) -> Iterator[Any]:
-    yield from csv.DictReader(io.StringIO(_read(path), newline=""), delimiter=delimiter)
-
-
-def _parquet(path: Path) -> Iterator[Any]:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError(f"{path}: reading parquet needs pyarrow; pip install 'agent-gym[search]'") from None
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-        columns = [
-            name for name in file.schema_arrow.names if name in _PARQUET_COLUMNS or name in ("answer", "answers")
-        ]
-        for batch in file.iter_batches(columns=columns):
-            yield from batch.to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path} is not readable as parquet: {error}") from error

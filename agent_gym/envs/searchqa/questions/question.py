@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_gym.envs.searchqa.questions.answers import read_golds
 from agent_gym.support.errors import DataError
 
 
@@ -54,7 +55,7 @@ class Question:
         question, golds = record.get("question"), record.get("golden_answers")
         metadata = record.get("metadata") or {}
         if not isinstance(question, str) or not question.strip():
-            raise DataError(f"expected 'question' to be a text, got {question!r}")
+            raise DataError(f"expected 'question' to be a text, got {question!r:.80}")
         if not isinstance(metadata, Mapping):
             raise DataError(f"expected 'metadata' to be an object, got {type(metadata).__name__}")
         return cls(
@@ -75,18 +76,3 @@ class Question:
         """Titles of the passages needed, where the source tells."""
         titles = self.metadata.get("supporting_titles") or ()
         return tuple(dict.fromkeys(str(title) for title in titles))
-
-
-def read_golds(value: Any) -> tuple[str, ...]:
-    """Return accepted answers from a text or a list of texts, blanks left out.
-
-    Raises:
-        DataError: There is none.
-    """
-    values = [value] if isinstance(value, str | int | float) and not isinstance(value, bool) else value
-    if not isinstance(values, Sequence):
-        raise DataError(f"expected 'golden_answers' to be a list of texts, got {value!r}")
-    golds = tuple(dict.fromkeys(str(gold) for gold in values if str(gold).strip()))
-    if not golds:
-        raise DataError("the question has no answer; questions without one cannot be scored")
-    return golds
